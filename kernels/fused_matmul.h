@@ -12,18 +12,19 @@
 
 namespace ladder {
 
-// out (M, N) = a (M, K) b (K, N) + bias (N), for each row
+// out (M, N) = a (M, K) b (K, N) + bias (N), for each row; with b^T and b (N, K) if `transpose_b`
 void matmul_bias(Stream& stream, TensorView out, ConstTensorView a, ConstTensorView b,
-                 ConstTensorView bias);
+                 ConstTensorView bias, bool transpose_b = false);
 
 // The same in `before` (M, N), and out (M, N) = gelu(before).
 void matmul_bias_gelu(Stream& stream, TensorView out, TensorView before, ConstTensorView a,
                       ConstTensorView b, ConstTensorView bias);
 
 // out (M, N) = residual (M, N) + (a (M, K) b (K, N) + bias (N)), for each row. It ends a sublayer
-// that one rank computes alone; where ranks share it, they sum first (add_residual, residual.h).
+// that one rank computes alone; where ranks share it, they sum first (add_residual, residual.h). If
+// `bias` is empty there is none. With b^T and b (N, K) if `transpose_b`.
 void matmul_residual(Stream& stream, TensorView out, ConstTensorView a, ConstTensorView b,
-                     ConstTensorView bias, ConstTensorView residual);
+                     ConstTensorView bias, ConstTensorView residual, bool transpose_b = false);
 
 // din (M, N) = dout (M, K) b^T * (the derivative of GELU at `before` (M, N)), with b (N, K)
 void matmul_gelu_backward(Stream& stream, TensorView din, ConstTensorView dout, ConstTensorView b,
@@ -37,16 +38,20 @@ inline Cost fused_cost(Cost product, double flops, ConstTensorView also_moved) {
   return product;
 }
 inline Cost matmul_bias_cost(ConstTensorView out, ConstTensorView a, ConstTensorView b,
-                             ConstTensorView bias) {
-  return fused_cost(matmul_cost(out, a, b), number_of(out.num_elements()), bias);
+                             ConstTensorView bias, bool transpose_b = false) {
+  return fused_cost(matmul_cost(out, a, b, {.transpose_b = transpose_b}),
+                    number_of(out.num_elements()), bias);
 }
 inline Cost matmul_bias_gelu_cost(ConstTensorView out, ConstTensorView before, ConstTensorView a,
                                   ConstTensorView b) {
   return fused_cost(matmul_cost(out, a, b), 2 * number_of(out.num_elements()), before);
 }
 inline Cost matmul_residual_cost(ConstTensorView out, ConstTensorView a, ConstTensorView b,
-                                 ConstTensorView residual) {
-  return fused_cost(matmul_cost(out, a, b), 2 * number_of(out.num_elements()), residual);
+                                 ConstTensorView bias, ConstTensorView residual,
+                                 bool transpose_b = false) {
+  const double sums = bias.empty() ? 1 : 2;
+  return fused_cost(matmul_cost(out, a, b, {.transpose_b = transpose_b}),
+                    sums * number_of(out.num_elements()), residual);
 }
 inline Cost matmul_gelu_backward_cost(ConstTensorView din, ConstTensorView dout, ConstTensorView b,
                                       ConstTensorView before) {
@@ -69,15 +74,20 @@ decltype(ladder::matmul_residual) matmul_residual;
 decltype(ladder::matmul_gelu_backward) matmul_gelu_backward;
 }  // namespace cuda
 
+// Returns the shape of b that multiplies (M, K) into (M, N).
+inline Shape factor_shape(size_t k, size_t n, bool transpose_b) {
+  return transpose_b ? Shape{n, k} : Shape{k, n};
+}
+
 inline void matmul_bias(Stream& stream, TensorView out, ConstTensorView a, ConstTensorView b,
-                        ConstTensorView bias) {
+                        ConstTensorView bias, bool transpose_b) {
   const ArgumentCheck expect("matmul_bias", stream, "a", a, 2);
   const size_t n = bias.num_elements();
-  expect("b", b, {a.shape()[1], n});
+  expect("b", b, factor_shape(a.shape()[1], n, transpose_b));
   expect("bias", bias, {n});
   expect("out", out, {a.shape()[0], n});
-  run_body(expect, matmul_bias_cost(out, a, b, bias), cpu::matmul_bias, cuda::matmul_bias, stream,
-           out, a, b, bias);
+  run_body(expect, matmul_bias_cost(out, a, b, bias, transpose_b), cpu::matmul_bias,
+           cuda::matmul_bias, stream, out, a, b, bias, transpose_b);
 }
 
 inline void matmul_bias_gelu(Stream& stream, TensorView out, TensorView before, ConstTensorView a,
@@ -93,15 +103,16 @@ inline void matmul_bias_gelu(Stream& stream, TensorView out, TensorView before, 
 }
 
 inline void matmul_residual(Stream& stream, TensorView out, ConstTensorView a, ConstTensorView b,
-                            ConstTensorView bias, ConstTensorView residual) {
+                            ConstTensorView bias, ConstTensorView residual, bool transpose_b) {
   const ArgumentCheck expect("matmul_residual", stream, "a", a, 2);
-  const size_t n = bias.num_elements();
-  expect("b", b, {a.shape()[1], n});
-  expect("bias", bias, {n});
+  const size_t n = out.shape().num_dims() == 2 ? out.shape()[1] : 0;
+  expect("b", b, factor_shape(a.shape()[1], n, transpose_b));
+  if (!bias.empty()) expect("bias", bias, {n});
   expect("residual", residual, {a.shape()[0], n});
   expect("out", out, {a.shape()[0], n});
-  run_body(expect, matmul_residual_cost(out, a, b, residual), cpu::matmul_residual,
-           cuda::matmul_residual, stream, out, a, b, bias, residual);
+  run_body(expect, matmul_residual_cost(out, a, b, bias, residual, transpose_b),
+           cpu::matmul_residual, cuda::matmul_residual, stream, out, a, b, bias, residual,
+           transpose_b);
 }
 
 inline void matmul_gelu_backward(Stream& stream, TensorView din, ConstTensorView dout,

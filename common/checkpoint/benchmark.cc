@@ -106,7 +106,7 @@ class Contest {
     }
   }
 
-  Gpt2Config model_;
+  ModelConfig model_;
   Layout layout_;
   std::string path_;
   CheckpointFolder folder_;

@@ -58,7 +58,7 @@ struct CheckpointIndex {
   static constexpr int64_t kVersion = 1;
 
   std::string lesson;  // the program that wrote it
-  Gpt2Config model;
+  ModelConfig model;
   ProcessGrid layout;         // of the ranks that wrote it; its world_size() is the files'
   DType dtype = DType::fp32;  // of --dtype
   std::map<std::string, ScalarValue> scalars;  // "step" is always there

@@ -1,12 +1,25 @@
 #include "common/checkpoint/model_json.h"
 
 #include "common/model/description.h"
+#include "common/model/family.h"
 
 namespace ladder {
+namespace {
 
-// A new member of the model does not compile before it is in both.
-Json to_json(const Gpt2Config& model) {
-  const auto& [layers, heads, hidden, vocab, sequence_length, experts, ffn, untied, frozen] = model;
+// Returns the members but those of the family, which family_choices() lists. A new member of the
+// model does not compile before it is in one of the two lists.
+auto sizes_of(const ModelConfig& model) {
+  const auto& [layers, heads, hidden, vocab, sequence_length, experts, ffn, untied, frozen,
+               key_value_heads, head_size, norm, norm_epsilon, positions, rope_theta, rope_scaling,
+               mlp, biases] = model;
+  return std::tuple(layers, heads, hidden, vocab, sequence_length, experts, ffn, untied, frozen);
+}
+
+}  // namespace
+
+Json to_json(const ModelConfig& model) {
+  const auto& [layers, heads, hidden, vocab, sequence_length, experts, ffn, untied, frozen] =
+      sizes_of(model);
   Json json = {{"layers", layers},
                {"heads", heads},
                {"hidden", hidden},
@@ -15,6 +28,10 @@ Json to_json(const Gpt2Config& model) {
   if (ffn > 0) json["ffn"] = ffn;
   if (untied) json["untied"] = true;
   if (!frozen.empty()) json["frozen"] = frozen;
+  for (const FamilyChoice& choice : family_choices()) {
+    const std::string text = choice.text(model);
+    if (!text.empty()) json[choice.key()] = text;
+  }
   if (experts.num_experts == 0) return json;
   json["experts"] = experts.num_experts;
   json["experts_per_token"] = experts.per_token;
@@ -22,12 +39,17 @@ Json to_json(const Gpt2Config& model) {
   return json;
 }
 
-std::string flags_text(const Gpt2Config& model) {
-  const auto& [layers, heads, hidden, vocab, sequence_length, experts, ffn, untied, frozen] = model;
+std::string flags_text(const ModelConfig& model) {
+  const auto& [layers, heads, hidden, vocab, sequence_length, experts, ffn, untied, frozen] =
+      sizes_of(model);
   std::string text = concat("--layers ", layers, " --heads ", heads, " --hidden ", hidden,
                             " --vocab ", vocab, " --sequence-length ", sequence_length);
   if (ffn > 0) text += concat(" --ffn ", ffn);
   if (untied) text += " --untied";
+  for (const FamilyChoice& choice : family_choices()) {
+    const std::string value = choice.text(model);
+    if (!value.empty()) text += concat(" ", choice.flag(), " ", value);
+  }
   if (experts.num_experts > 0) {
     text += concat(" --experts ", experts.num_experts, " --experts-per-token ", experts.per_token,
                    " --moe-every ", experts.every);
@@ -38,11 +60,11 @@ std::string flags_text(const Gpt2Config& model) {
 
 namespace {
 
-// Throws UserError if the model freezes what it does not have.
-void check_frozen(const Gpt2Config& model, const JsonPath& reader) {
-  if (model.frozen.empty()) return;
+// Throws UserError if sizes do not go together, or the model freezes what it does not have.
+void check_model(const ModelConfig& model, const JsonPath& reader) {
   try {
-    describe(model);
+    check_config(model);
+    if (!model.frozen.empty()) describe(model);
   } catch (const UserError& error) {
     reader.refuse(one_line(error.what()));
   }
@@ -50,14 +72,13 @@ void check_frozen(const Gpt2Config& model, const JsonPath& reader) {
 
 }  // namespace
 
-Gpt2Config parse_model(const Json& json, const JsonPath& reader) {
+ModelConfig parse_model(const Json& json, const JsonPath& reader) {
   constexpr size_t kMost = 1'000'000'000;
-  Gpt2Config model = {.num_layers = reader.number(json, "layers", 1, 10'000),
-                      .num_heads = reader.number(json, "heads", 1, 10'000),
-                      .hidden = reader.number(json, "hidden", 1, 1'000'000),
-                      .vocab_size = reader.number(json, "vocab", 1, kMost),
-                      .sequence_length = reader.number(json, "sequence_length", 1, kMost)};
-  if (model.hidden % model.num_heads != 0) reader.refuse("the heads do not divide hidden");
+  ModelConfig model = {.num_layers = reader.number(json, "layers", 1, 10'000),
+                       .num_heads = reader.number(json, "heads", 1, 10'000),
+                       .hidden = reader.number(json, "hidden", 1, 1'000'000),
+                       .vocab_size = reader.number(json, "vocab", 1, kMost),
+                       .sequence_length = reader.number(json, "sequence_length", 1, kMost)};
   if (json.contains("ffn")) model.ffn = reader.number(json, "ffn", 1, kMost);
   if (json.contains("untied")) {
     if (json["untied"] != true) reader.refuse("\"untied\" is there, and not true");
@@ -72,7 +93,14 @@ Gpt2Config parse_model(const Json& json, const JsonPath& reader) {
       reader.refuse("a token goes to more experts than there are");
     }
   }
-  check_frozen(model, reader);
+  for (const FamilyChoice& choice : family_choices()) {
+    const std::string key = choice.key();
+    if (!json.contains(key)) continue;
+    const std::string text = reader.string(json, key.c_str());
+    if (choice.set(model, text) && !choice.text(model).empty()) continue;
+    reader.refuse(Json(key).dump(), ": ", one_line(text), ", expected ", choice.expected);
+  }
+  check_model(model, reader);
   return model;
 }
 

@@ -9,12 +9,12 @@
 namespace ladder {
 
 // Returns the sizes of a model as an object. Those of experts are there only if it has some.
-Json to_json(const Gpt2Config& model);
+Json to_json(const ModelConfig& model);
 // Reads such an object. Throws a UserError that begins with the place if a size is missing, out of
 // its range, or does not fit the others.
-Gpt2Config parse_model(const Json& json, const JsonPath& reader);
+ModelConfig parse_model(const Json& json, const JsonPath& reader);
 // Returns the flags that give this model, "--layers 12 --heads 12 ...", and the names that are
 // frozen, for which there is no flag.
-std::string flags_text(const Gpt2Config& model);
+std::string flags_text(const ModelConfig& model);
 
 }  // namespace ladder

@@ -4,6 +4,8 @@
 #include <utility>
 
 #include "kernels/matmul.h"
+#include "kernels/rotary.h"
+#include "kernels/runtime/simulation.h"
 
 namespace ladder {
 namespace {
@@ -11,17 +13,32 @@ namespace {
 // The index of a block's output in BlockActivations.
 constexpr size_t kOut = std::tuple_size_v<BlockActivations> - 1;
 
-// Returns the columns of the widest output of a block's first linear layers.
-size_t widest_first(const Gpt2Config& config) {
+// Returns the columns of BlockWorkspace::inner, for all sublayers.
+size_t widest_inner(const ModelConfig& config) {
   size_t widest = 0;
-  for (const Sublayer& s : dense_sublayers(config)) widest = std::max(widest, s.first.out);
+  for (const Sublayer& s : dense_sublayers(config)) widest = std::max(widest, inner_columns(s));
   return widest;
+}
+
+// Fills the table of rotary positions on the host, and brings it to the table's device.
+void make_rotary_table(TensorView table, const Rotary& rotary) {
+  if (Simulation::current() != nullptr) return;  // nobody reads it
+  if (table.device() == DeviceType::cpu) return fill_rotary_table(table, rotary);
+  std::vector<std::byte> elements(table.num_bytes());
+  const TensorView host(elements.data(), table.dtype(), DeviceType::cpu, table.shape());
+  fill_rotary_table(host, rotary);
+  Stream stream(table.device());
+  copy(stream, table, host);
+  stream.synchronize();
 }
 
 // Returns the elements of `summed_`, counted in the accumulation dtype.
 size_t summed_elements(const Layout& layout, DType dtype, size_t rows, size_t classifier_rows) {
   const size_t size = size_of(accumulation_dtype(dtype));
-  const size_t elements = layout.part().residual().padded(rows) * layout.config().hidden;
+  const ModelConfig& config = layout.config();
+  // Attention's heads may have more columns than the residual stream.
+  const size_t elements = std::max(layout.part().residual().padded(rows) * config.hidden,
+                                   rows * config.query_columns() / layout.part().tensor_size);
   const size_t rounded = (elements * size_of(dtype) + size - 1) / size;
   const bool classifies = layout.has(OperationKind::classifier);
   return rounded + (classifies ? 3 * classifier_rows : 0);
@@ -74,8 +91,8 @@ std::vector<ActivationSpec> block_activation_specs(const std::vector<Sublayer>& 
     };
     const bool is_here = s.num_experts == 0;  // experts have activations of their own
     add(O::norm, rows, s.first.in, false, true);
-    add(O::norm, row_statistics, 1, false);  // mean
-    add(O::norm, row_statistics, 1, false);  // rstd
+    add(O::norm, row_statistics, s.norm == Norm::layernorm ? 1 : 0, false);  // mean
+    add(O::norm, row_statistics, 1, false);                                  // rstd
     add(O::first, rows, is_here ? s.first.out : 0, true);
     add(O::core, head_statistics, s.num_heads, true);
     add(O::core, rows, is_here ? s.second.in : 0, true);
@@ -143,7 +160,9 @@ Activations::Activations(Memory& memory, const Layout& layout, DType dtype, size
   }
   if (!layout.has(OperationKind::final_norm)) return;
   final_norm_ = make({"final_norm", Kind::rows, hidden_});
-  final_mean_ = make({"final_mean", Kind::row_statistics});
+  if (layout.config().norm == Norm::layernorm) {
+    final_mean_ = make({"final_mean", Kind::row_statistics});
+  }
   final_rstd_ = make({"final_rstd", Kind::row_statistics});
 }
 
@@ -158,6 +177,7 @@ TensorView Activations::rows(const Tensor& tensor, size_t columns) const {
 }
 
 TensorView Activations::rows(const Tensor& tensor) const {
+  if (tensor.view().empty()) return {};
   return tensor.view().elements(0, {part_.residual().count(batch_ * tokens_)});
 }
 
@@ -189,7 +209,7 @@ TensorView Activations::block_input(size_t index) const {
 ModelWorkspace::ModelWorkspace(Memory& memory, const Layout& layout, DType dtype, size_t batch,
                                size_t tokens, MemorySource* registered, bool rounds_logits)
     : hidden_(layout.config().hidden),
-      inner_columns_(widest_first(layout.config()) / layout.part().tensor_size),
+      inner_columns_(widest_inner(layout.config()) / layout.part().tensor_size),
       num_heads_(layout.config().num_heads / layout.part().tensor_size),
       part_(layout.part()) {
   const size_t r = batch * tokens, c = hidden_;
@@ -203,6 +223,11 @@ ModelWorkspace::ModelWorkspace(Memory& memory, const Layout& layout, DType dtype
   inner_ = make(dtype, {r * inner_columns_});
   row_dot_ = make(full, {r * num_heads_});
   summed_ = make(full, {summed_elements(layout, dtype, r, k)}, registered);
+  const ModelConfig& config = layout.config();
+  if (config.positions == Positions::rotary && layout.has(OperationKind::block)) {
+    rotary_table_ = make(full, {config.sequence_length, config.head_columns()});
+    make_rotary_table(rotary_table_, config.rotary());
+  }
   if (!layout.has(OperationKind::classifier)) return;
   losses_ = make(full, {r});
   num_logits_ = num_logits(layout);
@@ -226,7 +251,8 @@ BlockWorkspace ModelWorkspace::block(const Activations& a) const {
       .hidden = TensorView(summed_.view().data(), inner.dtype(), inner.device(), {r, hidden_}),
       .gathered = part_.splits_tokens ? gathered_.view().elements(0, {r, hidden_}) : TensorView(),
       .inner = inner.elements(0, {r, inner_columns_}),
-      .row_dot = row_dot_.view().elements(0, {a.batch(), num_heads_, a.tokens()})};
+      .row_dot = row_dot_.view().elements(0, {a.batch(), num_heads_, a.tokens()}),
+      .rotary_table = rotary_table_};
 }
 
 ClassifierWorkspace ModelWorkspace::classifier() const {

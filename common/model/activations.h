@@ -93,7 +93,7 @@ class Activations {
   // These exist in parts with the final norm. final_norm() is the norm's output (n, C), which the
   // classifier overwrites with the gradient of the loss with respect to it. Mean and rstd are (n).
   TensorView final_norm() const { return rows(final_norm_, hidden_); }
-  TensorView final_mean() const { return rows(final_mean_); }
+  TensorView final_mean() const { return rows(final_mean_); }  // empty for RMSNorm
   TensorView final_rstd() const { return rows(final_rstd_); }
 
  private:
@@ -137,7 +137,7 @@ class ModelWorkspace {
  private:
   size_t hidden_, inner_columns_, num_heads_, num_logits_ = 0;  // num_logits_ without padding
   ModelPartition part_;
-  Tensor d_residual_, gathered_, inner_, row_dot_, losses_, logits_, dlogits_;
+  Tensor d_residual_, gathered_, inner_, row_dot_, rotary_table_, losses_, logits_, dlogits_;
   // What tensor-parallel ranks sum: BlockWorkspace::hidden, then the classifier's statistics.
   Tensor summed_;
 };

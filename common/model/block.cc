@@ -3,11 +3,12 @@
 #include <ranges>
 
 #include "common/model/linear.h"
+#include "common/model/mlp_core.h"
+#include "common/model/norm.h"
 #include "kernels/fused_matmul.h"
-#include "kernels/gelu.h"
-#include "kernels/layernorm.h"
 #include "kernels/matmul.h"
 #include "kernels/residual.h"
+#include "kernels/rotary.h"
 
 namespace ladder {
 namespace {
@@ -39,44 +40,61 @@ struct SublayerCall {
     return activations_of(block.activations, sublayer.index - 1)[A::out];
   }
   ConstTensorView w(P::Index i) const { return block.weights[sublayer.parameter(i)]; }
-  TensorView inner() const { return block.workspace.inner.elements(0, a[A::first].shape()); }
+  TensorView inner(const Shape& shape) const { return block.workspace.inner.elements(0, shape); }
+  bool is(Core core) const { return sublayer.core == core; }
+  // Turns q and k, which lie in the first columns of x (R, columns of first), by their positions;
+  // or their gradient back. Without rotary positions nothing happens.
+  void turn(Stream& stream, TensorView x, Turn turn) const {
+    if (!sublayer.is_rotary) return;
+    const ConstTensorView table = block.workspace.rotary_table;
+    // Of the heads, all are in the output of `first`, and those of q in that of the core.
+    const size_t columns = (x.shape()[1] + a[A::core].shape()[1]) / 2;
+    const auto& rotary = turn == Turn::forward ? rotary_forward : rotary_backward;
+    rotary(stream, by_sequence(x, a[A::statistics]), {0, columns / table.shape()[1]}, table,
+           block.positions);
+  }
 };
 
 void core_forward(Stream& stream, const SublayerCall& s) {
   const TensorView first = s.a[A::first], statistics = s.a[A::statistics], core = s.a[A::core];
-  if (s.sublayer.core == Core::gelu) return gelu_forward(stream, core, first);
+  if (!s.is(Core::attention)) return mlp_core_forward(stream, s.sublayer.core, core, first);
   s.block.context.forward(stream, by_sequence(core, statistics), statistics,
                           by_sequence(first, statistics));
 }
 
-// Computes d_first, the gradient with respect to the first linear layer's output. For GELU it may
-// be d_core or the activation `first`.
+// Computes d_first, the gradient with respect to the first linear layer's output. It may be the
+// activation `first`, unless the core is attention; for GELU it may be d_core, too.
 void core_backward(Stream& stream, const SublayerCall& s, TensorView d_first,
                    ConstTensorView d_core) {
   const TensorView first = s.a[A::first], statistics = s.a[A::statistics], core = s.a[A::core];
-  if (s.sublayer.core == Core::gelu) return gelu_backward(stream, d_first, d_core, first);
+  if (!s.is(Core::attention)) {
+    return mlp_core_backward(stream, s.sublayer.core, d_first, d_core, first);
+  }
   s.block.context.backward(stream, by_sequence(d_first, statistics), s.block.workspace.row_dot,
                            by_sequence(d_core, statistics), by_sequence(core, statistics),
                            statistics, by_sequence(first, statistics));
+  s.turn(stream, d_first, Turn::back);
 }
 
 // The first linear layer; and the core, too, if one kernel runs both.
 void first_forward(Stream& stream, const SublayerCall& s, bool with_core) {
   const ConstTensorView weight = s.w(P::first_weight), bias = s.w(P::first_bias);
   const ConstTensorView rows = s.block.tensor.enter(stream, s.a[A::norm], s.block.workspace.hidden);
-  if (!with_core) return linear_forward(stream, s.a[A::first], rows, weight, bias);
-  matmul_bias_gelu(stream, s.a[A::core], s.a[A::first], rows, weight, bias);
+  if (with_core) return matmul_bias_gelu(stream, s.a[A::core], s.a[A::first], rows, weight, bias);
+  linear_forward(stream, s.a[A::first], rows, weight, bias, s.sublayer.first.out_first);
+  s.turn(stream, s.a[A::first], Turn::forward);
 }
 
 // out = in + (core weight + bias).
 void second_forward(Stream& stream, const SublayerCall& s) {
   const TensorView core = s.a[A::core], partial = s.block.workspace.hidden;
   const ConstTensorView weight = s.w(P::second_weight), bias = s.w(P::second_bias);
+  const bool out_first = s.sublayer.second.out_first;
   if (!s.block.tensor.is_split()) {
-    return matmul_residual(stream, s.a[A::out], core, weight, bias, s.in());
+    return matmul_residual(stream, s.a[A::out], core, weight, bias, s.in(), out_first);
   }
   // The ranks sum their products before the bias is added, so that it counts once.
-  linear_forward(stream, partial, core, weight);
+  linear_forward(stream, partial, core, weight, {}, out_first);
   const ConstTensorView sum = s.block.tensor.leave(stream, partial);
   add_residual(stream, s.a[A::out], s.in(), sum, bias);
 }
@@ -86,11 +104,11 @@ void sublayer_forward(Stream& stream, const SublayerCall& s, const BlockOperatio
   if (runs(O::norm)) {
     const ConstTensorView in = s.in();
     const TensorView out = s.block.tensor.own_rows(s.a[A::norm], in.shape()[0]);
-    layernorm_forward(stream, out, s.a[A::mean], s.a[A::rstd], in, s.w(P::norm_weight),
-                      s.w(P::norm_bias));
+    norm_forward(stream, s.sublayer.norm, s.sublayer.norm_epsilon, out, s.a[A::mean], s.a[A::rstd],
+                 in, s.w(P::norm_weight), s.w(P::norm_bias));
   }
   if (s.sublayer.num_experts > 0) return;
-  const bool is_fused = s.sublayer.core == Core::gelu && runs(O::first) && runs(O::core);
+  const bool is_fused = s.is(Core::gelu) && runs(O::first) && runs(O::core);
   if (runs(O::first)) first_forward(stream, s, is_fused);
   if (runs(O::core) && !is_fused) core_forward(stream, s);
   if (runs(O::second)) second_forward(stream, s);
@@ -102,11 +120,31 @@ void weight_backward(Stream& stream, const SublayerCall& s, const UnitView& grad
   const auto g = [&](P::Index i) { return gradients[s.sublayer.parameter(i)]; };
   const TensorView gathered = s.block.workspace.gathered;
   const ConstTensorView d_out = s.block.tensor.leave_backward(stream, s.a[A::out], gathered);
-  linear_backward_weight(stream, g(P::second_weight), {}, d_out, s.a[A::core]);
+  const Sublayer& sublayer = s.sublayer;
+  linear_backward_weight(stream, g(P::second_weight), {}, d_out, s.a[A::core],
+                         sublayer.second.out_first);
   if (!g(P::second_bias).empty()) bias_backward(stream, g(P::second_bias), s.a[A::out]);
   TensorParallel::Pending normed = s.block.tensor.enter_again(stream, s.a[A::norm], gathered);
   normed.work.wait(stream);
-  linear_backward_weight(stream, g(P::first_weight), g(P::first_bias), s.a[A::first], normed.rows);
+  linear_backward_weight(stream, g(P::first_weight), g(P::first_bias), s.a[A::first], normed.rows,
+                         sublayer.first.out_first);
+}
+
+// Where the gradients of the core's output and input lie.
+struct CoreGradients {
+  TensorView d_core, d_first;
+  bool is_fused;  // one kernel computes d_first at once, where d_core would lie
+};
+
+// The half `input` wants d_first where `first` lay. SwiGLU's is as wide as `first`, and twice as
+// wide as d_core, so it always lies there.
+CoreGradients gradients_of_core(const SublayerCall& s, bool with_weights) {
+  const Shape &first = s.a[A::first].shape(), &core = s.a[A::core].shape();
+  const TensorView inner =
+      s.inner(inner_columns(s.sublayer) == s.sublayer.first.out ? first : core);
+  if (s.is(Core::attention)) return {s.block.workspace.hidden.elements(0, core), inner, false};
+  const bool is_in_place = s.is(Core::swiglu) || !with_weights;
+  return {inner, is_in_place ? s.a[A::first] : inner, s.is(Core::gelu) && with_weights};
 }
 
 // Backward of second, core and first: all of it, or the half `input`. Returns the gradient with
@@ -115,33 +153,31 @@ ConstTensorView linears_backward(Stream& stream, const SublayerCall& s, TensorVi
                                  const UnitView& gradients, bool with_weights) {
   const auto g = [&](P::Index i) { return gradients[s.sublayer.parameter(i)]; };
   const TensorParallel& tensor = s.block.tensor;
+  const Linear &first = s.sublayer.first, &second = s.sublayer.second;
   const TensorView scratch = s.block.workspace.hidden, gathered = s.block.workspace.gathered;
-  // The fused kernel writes d_first at once, to where d_core would lie. The half `input` wants it
-  // elsewhere.
-  const bool is_gelu = s.sublayer.core == Core::gelu, is_fused = is_gelu && with_weights;
-  const TensorView d_core = is_gelu ? s.inner() : scratch.elements(0, s.a[A::core].shape());
+  const CoreGradients core = gradients_of_core(s, with_weights);
   const ConstTensorView d_out = tensor.leave_backward(stream, d_residual, gathered);
-  if (is_fused) {
-    matmul_gelu_backward(stream, d_core, d_out, s.w(P::second_weight), s.a[A::first]);
+  if (core.is_fused) {
+    matmul_gelu_backward(stream, core.d_core, d_out, s.w(P::second_weight), s.a[A::first]);
   } else {
-    linear_backward_input(stream, d_core, d_out, s.w(P::second_weight));
+    linear_backward_input(stream, core.d_core, d_out, s.w(P::second_weight), second.out_first);
   }
   TensorParallel::Pending normed;
   if (with_weights) {
-    linear_backward_weight(stream, g(P::second_weight), {}, d_out, s.a[A::core]);
+    linear_backward_weight(stream, g(P::second_weight), {}, d_out, s.a[A::core], second.out_first);
     // Of the rows of this rank alone.
     if (!g(P::second_bias).empty()) bias_backward(stream, g(P::second_bias), d_residual);
     if (!g(P::first_weight).empty()) normed = tensor.enter_again(stream, s.a[A::norm], gathered);
   }
+  if (!core.is_fused) core_backward(stream, s, core.d_first, core.d_core);
   // The weight's half finds d_first where `first` lay.
-  const TensorView d_first = is_gelu && !with_weights ? s.a[A::first] : s.inner();
-  if (!is_fused) core_backward(stream, s, d_first, d_core);
-  if (!is_gelu && !with_weights) copy(stream, s.a[A::first], d_first);
-  linear_backward_input(stream, scratch, d_first, s.w(P::first_weight));
+  if (s.is(Core::attention) && !with_weights) copy(stream, s.a[A::first], core.d_first);
+  linear_backward_input(stream, scratch, core.d_first, s.w(P::first_weight), first.out_first);
   TensorParallel::Pending d_normed = tensor.enter_backward(stream, scratch);
   if (with_weights) {
     normed.work.wait(stream);
-    linear_backward_weight(stream, g(P::first_weight), g(P::first_bias), d_first, normed.rows);
+    linear_backward_weight(stream, g(P::first_weight), g(P::first_bias), core.d_first, normed.rows,
+                           first.out_first);
   }
   d_normed.work.wait(stream);
   return d_normed.rows;
@@ -169,9 +205,9 @@ void block_backward(Stream& stream, const BlockCall& block, TensorView d_residua
     const ConstTensorView d_norm =
         sublayer.num_experts > 0 ? block.workspace.hidden
                                  : linears_backward(stream, s, d_residual, gradients, with_weights);
-    layernorm_backward(stream, d_residual, gradients[sublayer.parameter(P::norm_weight)],
-                       gradients[sublayer.parameter(P::norm_bias)], d_norm, s.in(),
-                       s.w(P::norm_weight), s.a[A::mean], s.a[A::rstd]);
+    norm_backward(stream, sublayer.norm, d_residual, gradients[sublayer.parameter(P::norm_weight)],
+                  gradients[sublayer.parameter(P::norm_bias)], d_norm, s.in(), s.w(P::norm_weight),
+                  s.a[A::mean], s.a[A::rstd]);
   }
 }
 

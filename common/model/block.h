@@ -1,6 +1,9 @@
 // A transformer block, forward and backward, as a walk over its sublayers (sublayer.h). For GPT-2:
 //   middle = in + attention(layernorm_1(in) Wa + ba) Wp + bp
 //   out    = middle + gelu(layernorm_2(middle) Wf + bf) Wm + bm
+// and for the Llama family, whose q and k are turned by their positions before attention:
+//   middle = in + attention(turn(rmsnorm_1(in) Wa)) Wp
+//   out    = middle + swiglu(rmsnorm_2(middle) Wf) Wm
 // A micro-batch has B sequences of T tokens, which are R = B T rows of C elements (the hidden
 // size). Attention has NH heads. Each of N tensor-parallel ranks has NH / N of the heads: C / N
 // columns of each of q, k, v and of the attention's output. Of the F columns of the inner layer it
@@ -32,8 +35,9 @@ inline std::span<const TensorView, SublayerActivation::kCount> activations_of(
 struct BlockWorkspace {
   TensorView hidden;    // (R, C) in the compute dtype
   TensorView gathered;  // (R, C) in the compute dtype if the residual stream is split; else empty
-  TensorView inner;     // (R, W / N) in the compute dtype; W is the widest output of a first linear
+  TensorView inner;     // (R, W / N) in the compute dtype; W is the widest (inner_columns())
   TensorView row_dot;   // (B, NH / N, T) in the accumulation dtype, for attention_backward
+  ConstTensorView rotary_table;  // (positions, head size), if positions are rotary (rotary.h)
 };
 
 // A block and what it works with. `in` (n, C) is the residual stream before the block.
@@ -45,7 +49,15 @@ struct BlockCall {
   const BlockWorkspace& workspace;
   const TensorParallel& tensor;
   const ContextParallel& context;
+  ConstTensorView positions;  // of the tokens, for rotary positions; empty: 0, 1, ...
 };
+
+// Returns the columns of BlockWorkspace::inner that a sublayer needs on one rank that has all of
+// it: those of the gradient of the first linear layer's output, or, of a core whose input is twice
+// as wide as its output, those of the gradient of its output.
+constexpr size_t inner_columns(const Sublayer& sublayer) {
+  return sublayer.core == Core::swiglu ? sublayer.second.in : sublayer.first.out;
+}
 
 // Computes the activations: those of the given operations, as far as the block has them itself.
 // What these read of the other operations must be there. The same `in` gives the same bits each

@@ -1,11 +1,16 @@
-// The sizes of a GPT-2, and the presets that --model names.
+// The sizes of a model and the choices that make its family, and the presets that --model names.
+// There are two families: GPT-2's [Radford19], and that of Llama [Touvron23], to which Qwen, SmolLM
+// and Mixtral belong. A model has all of one family's choices; check_config() refuses mixtures.
 #pragma once
 
-#include <array>
 #include <cstddef>
+#include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "kernels/rotary.h"
 
 namespace ladder {
 
@@ -19,7 +24,13 @@ struct ExpertsConfig {
   bool operator==(const ExpertsConfig&) const = default;
 };
 
-struct Gpt2Config {
+enum class Norm { layernorm, rmsnorm };
+enum class Positions { learned, rotary };  // a table of embeddings, or turns of q and k
+enum class MlpCore { gelu, swiglu };
+// Which linear layers of a block have a bias: all, the one that computes q, k and v, or none.
+enum class Biases { all, qkv, none };
+
+struct ModelConfig {
   size_t num_layers = 0;       // L
   size_t num_heads = 0;        // NH
   size_t hidden = 0;           // C
@@ -33,9 +44,25 @@ struct Gpt2Config {
   // The names of units and of parameters that are not trained ("wte", "h.0.mlp.c_fc.weight").
   std::vector<std::string> frozen = {};
 
-  bool operator==(const Gpt2Config&) const = default;
+  // What follows makes the family (model_flags.h has the flags). The defaults are GPT-2's.
+  size_t key_value_heads = 0;  // heads of k and v, each for NH / so many of q; 0 = NH [Ainslie23]
+  size_t head_size = 0;        // D: elements of a head; 0 = C / NH
+  Norm norm = Norm::layernorm;
+  double norm_epsilon = 1e-5;
+  Positions positions = Positions::learned;
+  double rope_theta = 10'000;
+  std::optional<Llama3Scaling> rope_scaling = {};
+  MlpCore mlp = MlpCore::gelu;
+  Biases biases = Biases::all;
 
-  size_t head_size() const { return hidden / num_heads; }
+  bool operator==(const ModelConfig&) const = default;
+
+  bool is_gpt2() const { return norm == Norm::layernorm; }  // or of the Llama family
+  size_t num_key_value_heads() const { return key_value_heads > 0 ? key_value_heads : num_heads; }
+  size_t head_columns() const { return head_size > 0 ? head_size : hidden / num_heads; }
+  size_t query_columns() const { return num_heads * head_columns(); }            // of q, all heads
+  size_t key_columns() const { return num_key_value_heads() * head_columns(); }  // of k; and of v
+  Rotary rotary() const { return {rope_theta, rope_scaling}; }
   size_t ffn_size() const { return ffn > 0 ? ffn : 4 * hidden; }
   bool has_experts(size_t block) const {
     return experts.num_experts > 0 && (block + 1) % experts.every == 0;
@@ -43,28 +70,20 @@ struct Gpt2Config {
 };
 
 // A named size, with the defaults that suit it.
-struct Gpt2Preset {
+struct ModelPreset {
   std::string_view name;
-  Gpt2Config config;
+  ModelConfig config;
   double learning_rate;  // the larger the model, the smaller [Brown20 GPT-3, table 2.1]
   size_t sample_tokens;  // how many tokens a run samples at its end
 };
 
-inline constexpr std::array<Gpt2Preset, 8> kGpt2Presets = {{
-    {"nano", {2, 2, 32, 256, 32}, 2e-3, 256},
-    {"tiny", {4, 4, 128, 256, 128}, 2e-3, 256},
-    {"gpt2", {12, 12, 768, 50257, 1024}, 6e-4, 32},
-    {"gpt2-medium", {24, 16, 1024, 50257, 1024}, 3e-4, 32},
-    {"gpt2-large", {36, 20, 1280, 50257, 1024}, 2.5e-4, 32},
-    {"gpt2-xl", {48, 25, 1600, 50257, 1024}, 2e-4, 32},
-    {"70b", {80, 64, 8192, 50257, 4096}, 1.5e-4, 32},
-    {"gpt3-175b", {96, 96, 12288, 50257, 2048}, 6e-5, 32},
-}};
+// Returns all presets: GPT-2's, from small to large, and then Llama's.
+std::span<const ModelPreset> presets();
 
 // Returns the preset called `name`. Throws a UserError that lists the names if there is none.
-const Gpt2Preset& find_preset(std::string_view name);
+const ModelPreset& find_preset(std::string_view name);
 
-// Throws UserError unless every size is in its range and the heads divide the hidden size.
-void check_config(const Gpt2Config& config);
+// Throws UserError unless heads and sizes divide as they must, and all choices are one family's.
+void check_config(const ModelConfig& config);
 
 }  // namespace ladder

@@ -13,59 +13,85 @@ ParameterSpec weight(std::string name, const Shape& shape, TensorSplit split,
   return {.name = std::move(name), .shape = shape, .split = split, .initial_deviation = deviation};
 }
 
-// Adds the weight, which scales, and the bias, which shifts.
-void add_norm(UnitSpec& unit, const std::string& name, size_t hidden) {
-  unit.parameters.push_back({.name = name + ".weight", .shape = {hidden}, .initial_value = 1});
-  unit.parameters.push_back({.name = name + ".bias", .shape = {hidden}});
+// Adds the weight, which scales, and layernorm's bias, which shifts; the weight gets `index`.
+void add_norm(UnitSpec& unit, const std::string& name, Norm norm, size_t hidden, size_t index = 0) {
+  unit.parameters.push_back(
+      {.name = name + ".weight", .shape = {hidden}, .initial_value = 1, .index = index});
+  if (norm == Norm::rmsnorm) return;
+  unit.parameters.push_back({.name = name + ".bias", .shape = {hidden}, .index = index + 1});
 }
 
-void add_linear(UnitSpec& unit, const std::string& group, const Linear& linear) {
-  const std::string name = concat(group, ".", linear.name);
-  const bool splits_bias = linear.split != TensorSplit::rows;
-  unit.parameters.push_back(
-      weight(name + ".weight", {linear.in, linear.out}, linear.split, linear.initial_deviation));
-  unit.parameters.push_back({.name = name + ".bias",
-                             .shape = {linear.out},
-                             .split = splits_bias ? linear.split : TensorSplit::none});
+// Adds the weights of the layer's parts, which get `index`, and then the biases.
+void add_linear(UnitSpec& unit, const std::string& group, const Linear& linear, size_t index) {
+  for (const LinearPart& part : linear.parts) {
+    unit.parameters.push_back(weight(concat(group, ".", part.name, ".weight"),
+                                     linear.weight_shape(part), linear.split,
+                                     linear.initial_deviation));
+    unit.parameters.back().index = index;
+  }
+  if (!linear.has_bias) return;
+  // The slices of a vector are "columns".
+  const TensorSplit as_weight = linear.out_first ? TensorSplit::columns : linear.split;
+  for (const LinearPart& part : linear.parts) {
+    unit.parameters.push_back({.name = concat(group, ".", part.name, ".bias"),
+                               .shape = {part.out},
+                               .split = linear.splits_outputs() ? as_weight : TensorSplit::none,
+                               .index = index + 1});
+  }
+}
+
+// The published names of what is no part of a block's sublayers.
+struct Names {
+  const char *tokens, *positions, *block, *router, *experts, *final_norm;
+};
+Names names_of(const ModelConfig& config) {
+  if (config.is_gpt2()) return {"wte", "wpe", "h.", "router", "experts", "ln_f"};
+  return {"embed_tokens", "", "layers.", "block_sparse_moe.gate", "block_sparse_moe.experts",
+          "norm"};
 }
 
 // Returns the unit of a transformer block: each sublayer's parameters in the order of
 // SublayerParameter::Index. Of a sublayer with experts it has the norm alone.
-UnitSpec block_unit(const std::vector<Sublayer>& sublayers, size_t index) {
-  UnitSpec unit = {.name = concat("h.", index), .parameters = {}};
-  for (const Sublayer& sublayer : sublayers) {
-    const std::string group = concat(unit.name, ".", sublayer.group);
-    add_norm(unit, concat(unit.name, ".", sublayer.names[SublayerOperation::norm]),
-             sublayer.first.in);
-    if (sublayer.num_experts > 0) continue;
-    add_linear(unit, group, sublayer.first);
-    add_linear(unit, group, sublayer.second);
+UnitSpec block_unit(const std::vector<Sublayer>& sublayers, const std::string& name) {
+  using P = SublayerParameter;
+  UnitSpec unit = {.name = name, .parameters = {}};
+  for (const Sublayer& s : sublayers) {
+    const std::string group = concat(name, ".", s.group);
+    add_norm(unit, concat(name, ".", s.norm_name), s.norm, s.first.in, s.parameter(P::norm_weight));
+    if (s.num_experts > 0) continue;
+    add_linear(unit, group, s.first, s.parameter(P::first_weight));
+    add_linear(unit, group, s.second, s.parameter(P::second_weight));
   }
   return unit;
 }
 
-UnitSpec router_unit(const Gpt2Config& config, size_t index) {
-  const std::string router = concat("h.", index, ".router");
-  return {.name = router,
-          .parameters = {weight(router + ".weight", {config.hidden, config.experts.num_experts},
-                                TensorSplit::none)}};
+UnitSpec router_unit(const ModelConfig& config, const std::string& block) {
+  const std::string router = concat(block, ".", names_of(config).router);
+  const size_t c = config.hidden, e = config.experts.num_experts;
+  const Shape shape = config.is_gpt2() ? Shape{c, e} : Shape{e, c};
+  return {.name = router, .parameters = {weight(router + ".weight", shape, TensorSplit::none)}};
 }
 
-UnitSpec experts_unit(const Sublayer& sublayer, size_t index) {
-  UnitSpec unit = {.name = concat("h.", index, ".experts"),
+// Of each expert the unit has the parameters of two linear layers, by ExpertParameter.
+UnitSpec experts_unit(const ModelConfig& config, const Sublayer& sublayer,
+                      const std::string& block) {
+  using P = ExpertParameter;
+  UnitSpec unit = {.name = concat(block, ".", names_of(config).experts),
                    .parameters = {},
                    .num_experts = sublayer.num_experts};
   for (size_t expert = 0; expert < unit.num_experts; ++expert) {
-    add_linear(unit, concat(unit.name, ".", expert), sublayer.first);
-    add_linear(unit, concat(unit.name, ".", expert), sublayer.second);
+    const std::string group = concat(unit.name, ".", expert);
+    add_linear(unit, group, sublayer.first, expert * P::kCount + P::first_weight);
+    add_linear(unit, group, sublayer.second, expert * P::kCount + P::second_weight);
   }
   return unit;
 }
 
 // Adds the units and operations of a transformer block.
 void add_block(ModelDescription& model, size_t index) {
-  const Gpt2Config& config = model.config;
+  const ModelConfig& config = model.config;
   const std::vector<Sublayer> sublayers = sublayers_of(config, index);
+  const std::string name = concat(names_of(config).block, index);
   const auto add = [&](UnitSpec unit, Operation operation) {
     operation.unit = model.units.size();
     operation.index = index;
@@ -78,21 +104,32 @@ void add_block(ModelDescription& model, size_t index) {
     block.forward_flops += product_flops(sublayer, config.sequence_length);
     if (sublayer.num_experts == 0) block.tensor_sums += 2;  // one in forward, one in backward
   }
-  add(block_unit(sublayers, index), std::move(block));
+  add(block_unit(sublayers, name), std::move(block));
   for (Sublayer sublayer : sublayers) {
     if (sublayer.num_experts == 0) continue;
-    add(router_unit(config, index),
+    add(router_unit(config, name),
         {.kind = OperationKind::router,
          .unit = 0,
          .forward_flops = 2 * number_of(config.hidden) * number_of(sublayer.num_experts),
          .starts_stage = false});
-    UnitSpec experts = experts_unit(sublayer, index);
+    UnitSpec experts = experts_unit(config, sublayer, name);
     sublayer.num_experts = 0;  // an expert is the sublayer without experts
     add(std::move(experts), {.kind = OperationKind::experts,
                              .unit = 0,
                              .forward_flops = product_flops(sublayer, config.sequence_length) *
                                               number_of(config.experts.per_token),
                              .starts_stage = false});
+  }
+}
+
+// Throws UserError if some parts of a linear layer are frozen, and others not: then they do not lie
+// side by side.
+void check_parts(const UnitSpec& unit) {
+  for (size_t i = 1; i < unit.parameters.size(); ++i) {
+    const ParameterSpec &before = unit.parameters[i - 1], &part = unit.parameters[i];
+    if (before.index != part.index || before.trainable == part.trainable) continue;
+    throw UserError(concat("frozen ", (part.trainable ? before : part).name, ": is computed with ",
+                           (part.trainable ? part : before).name, "; freeze both or none"));
   }
 }
 
@@ -110,6 +147,7 @@ void freeze(ModelDescription& model) {
       is_any_trained = is_any_trained || parameter.trainable;
     }
   }
+  for (const UnitSpec& unit : model.units) check_parts(unit);
   if (!left.empty()) {
     throw UserError(concat("frozen ", left[0], ": neither a unit nor a parameter of the model"));
   }
@@ -124,7 +162,7 @@ size_t num_elements(const UnitSpec& unit) {
 
 }  // namespace
 
-ModelDescription describe(const Gpt2Config& config) {
+ModelDescription describe(const ModelConfig& config) {
   const size_t c = config.hidden, v = config.vocab_size;
   ModelDescription model(config);
   const auto add_unit = [&](UnitSpec unit) {
@@ -132,19 +170,22 @@ ModelDescription describe(const Gpt2Config& config) {
     return model.units.size() - 1;
   };
   using enum OperationKind;
-  const size_t wte = add_unit({"wte", {weight("wte.weight", {v, c}, TensorSplit::rows)}});
-  model.operations.push_back({.kind = token_embedding, .unit = wte, .tensor_sums = 1});
-  const size_t wpe =
-      add_unit({"wpe", {weight("wpe.weight", {config.sequence_length, c}, TensorSplit::none)}});
-  model.operations.push_back({.kind = position_embedding, .unit = wpe});
+  const auto add_table = [&](const std::string& name, size_t rows, TensorSplit split) {
+    return add_unit({name, {weight(name + ".weight", {rows, c}, split)}});
+  };
+  const Names names = names_of(config);
+  const size_t tokens = add_table(names.tokens, v, TensorSplit::rows);
+  model.operations.push_back({.kind = token_embedding, .unit = tokens, .tensor_sums = 1});
+  if (config.positions == Positions::learned) {
+    const size_t table = add_table(names.positions, config.sequence_length, TensorSplit::none);
+    model.operations.push_back({.kind = position_embedding, .unit = table});
+  }
   for (size_t index = 0; index < config.num_layers; ++index) add_block(model, index);
-  UnitSpec norm = {.name = "ln_f", .parameters = {}};
-  add_norm(norm, norm.name, c);
-  const size_t ln_f = add_unit(std::move(norm));
-  model.operations.push_back({.kind = final_norm, .unit = ln_f, .backward_reads_weights = true});
-  const size_t head =
-      config.untied ? add_unit({"lm_head", {weight("lm_head.weight", {v, c}, TensorSplit::rows)}})
-                    : wte;
+  UnitSpec norm = {.name = names.final_norm, .parameters = {}};
+  add_norm(norm, norm.name, config.norm, c);
+  const size_t last = add_unit(std::move(norm));
+  model.operations.push_back({.kind = final_norm, .unit = last, .backward_reads_weights = true});
+  const size_t head = config.untied ? add_table("lm_head", v, TensorSplit::rows) : tokens;
   model.operations.push_back({.kind = classifier,
                               .unit = head,
                               .forward_flops = 2 * static_cast<double>(c) * static_cast<double>(v),
@@ -180,12 +221,14 @@ double ModelDescription::flops_per_token() const {
     multiplied -= num_elements(units[operation.unit]);
   }
   return 6.0 * static_cast<double>(multiplied) +
-         12.0 * static_cast<double>(config.num_layers * config.hidden * config.sequence_length);
+         12.0 * static_cast<double>(config.num_layers * config.query_columns() *
+                                    config.sequence_length);
 }
 
-bool can_split(const Gpt2Config& config, size_t tensor_size) {
+bool can_split(const ModelConfig& config, size_t tensor_size) {
   for (const Sublayer& sublayer : dense_sublayers(config)) {
-    if (sublayer.num_heads % tensor_size != 0 || sublayer.second.in % tensor_size != 0) {
+    if (sublayer.num_heads % tensor_size != 0 || sublayer.key_value_heads % tensor_size != 0 ||
+        sublayer.second.in % tensor_size != 0) {
       return false;
     }
   }
@@ -193,7 +236,7 @@ bool can_split(const Gpt2Config& config, size_t tensor_size) {
   return most_tokens * (tensor_size - 1) < config.vocab_size;
 }
 
-void check_split(const Gpt2Config& config, size_t tensor_size, const std::string& asked) {
+void check_split(const ModelConfig& config, size_t tensor_size, const std::string& asked) {
   if (can_split(config, tensor_size)) return;
   size_t works = std::min(tensor_size, config.num_heads);
   while (!can_split(config, works)) --works;

@@ -1,4 +1,4 @@
-// The one description of GPT-2: its units with their parameters, and the operations that take a
+// The one description of a model: its units with their parameters, and the operations that take a
 // token from one end of the model to the other. Everything else follows from it: the layout of
 // memory, the order in which ZeRO-3 gathers units, the cuts of a pipeline, the counts of FLOP and
 // of bytes sent.
@@ -13,7 +13,7 @@
 
 namespace ladder {
 
-// One tensor of the whole model, under its published name. Weights are stored (in, out).
+// One tensor of the whole model, under its published name and in its published shape.
 struct ParameterSpec {
   std::string name;
   Shape shape;
@@ -21,6 +21,9 @@ struct ParameterSpec {
   double initial_value = 0;      // the value of every element if initial_deviation is 0
   double initial_deviation = 0;  // otherwise elements are drawn from a normal distribution about 0
   bool trainable = true;         // false: frozen (Layout::trained)
+  // The number by which views of its unit find it. Tensors with the same one lie side by side, and
+  // are found as one.
+  size_t index = 0;
 };
 
 // A unit has parameters that are used together. Hooks, buckets, shards and prefetching count in
@@ -62,9 +65,9 @@ struct Operation {
 
 // A model: its units in the order of their first use, its operations in the order of forward.
 struct ModelDescription {
-  explicit ModelDescription(const Gpt2Config& model_config) : config(model_config) {}
+  explicit ModelDescription(const ModelConfig& model_config) : config(model_config) {}
 
-  Gpt2Config config;
+  ModelConfig config;
   std::vector<UnitSpec> units;
   std::vector<Operation> operations;
 
@@ -78,18 +81,20 @@ struct ModelDescription {
   double flops_per_token() const;
 };
 
-// Returns the description of a GPT-2 with L layers. Its units are wte, wpe, h.0 to h.L-1 and ln_f.
-// It has one operation for each unit, and then the classifier, which uses wte again. In an untied
-// model it has a unit of its own, lm_head, which is the last. If block i has experts, units
+// Returns the description of a model with L layers. The units of a GPT-2 are wte, wpe, h.0 to h.L-1
+// and ln_f; those of the Llama family are embed_tokens, layers.0 to layers.L-1 and norm.
+// It has one operation for each unit, and then the classifier, which uses the first again. In an
+// untied model it has a unit of its own, lm_head, which is the last. If block i has experts, units
 // h.i.router and h.i.experts follow h.i, which then has no parameters of an MLP. Throws a UserError
-// if config.frozen has a name that no unit and no parameter has, or the names of all of them.
-ModelDescription describe(const Gpt2Config& config);
+// if config.frozen has a name that no unit and no parameter has, the names of all of them, or those
+// of some parts of a linear layer.
+ModelDescription describe(const ModelConfig& config);
 
 // Whether so many tensor-parallel ranks can split the model: they divide the heads and the inner
 // layer of each block, and each has at least one token of the vocabulary.
-bool can_split(const Gpt2Config& config, size_t tensor_size);
+bool can_split(const ModelConfig& config, size_t tensor_size);
 // Throws a UserError that begins with `asked` ("--tensor-parallel-size 3") and names a size that
 // would do if they cannot.
-void check_split(const Gpt2Config& config, size_t tensor_size, const std::string& asked);
+void check_split(const ModelConfig& config, size_t tensor_size, const std::string& asked);
 
 }  // namespace ladder

@@ -114,9 +114,10 @@ void Layout::add_unit(const UnitSpec& spec) {
   if (spec.num_experts > 0) unit.expert_size = part_.expert_size;
   unit.num_shards = world_size_ / unit.expert_size;
   const size_t num_held = spec.parameters.size() / unit.expert_size;
+  const size_t first = unit.expert_size > 1 ? part_.expert_rank * num_held : 0;
   for (size_t i = 0; i < num_held; ++i) {
-    const size_t first = unit.expert_size > 1 ? part_.expert_rank * num_held : 0;
     unit.parameters.push_back(hold(spec.parameters[first + i]));
+    unit.parameters.back().index -= spec.parameters[first].index;
   }
   lay_out(std::move(unit));
 }
@@ -150,6 +151,7 @@ Parameter Layout::hold(const ParameterSpec& spec) const {
                     .initial_value = spec.initial_value,
                     .initial_deviation = spec.initial_deviation,
                     .trainable = spec.trainable,
+                    .index = spec.index,
                     .most_elements = elements};
   if (!held.split) return held;
   if (spec.split == TensorSplit::rows) {

@@ -24,7 +24,7 @@ class Layout {
   // pipeline's stage. REQUIRES: tensor_size ranks can_split() the model, expert_size divides the
   // experts and world_size, and one of the two is 1.
   Layout(const ModelDescription& model, size_t world_size, const ModelPartition& part = {});
-  Layout(const Gpt2Config& config, size_t world_size, const ModelPartition& part = {})
+  Layout(const ModelConfig& config, size_t world_size, const ModelPartition& part = {})
       : Layout(describe(config), world_size, part) {}
 
   // Returns the layout of gradients, moments and masters: the same units, in which frozen
@@ -35,7 +35,7 @@ class Layout {
   // Returns the first operation whose unit has one. Backward ends with it.
   size_t first_trained() const;
 
-  const Gpt2Config& config() const { return config_; }
+  const ModelConfig& config() const { return config_; }
   const ModelPartition& part() const { return part_; }
   size_t world_size() const { return world_size_; }
   const std::vector<Unit>& units() const { return units_; }
@@ -63,7 +63,7 @@ class Layout {
   void lay_out(Unit unit);
   Parameter hold(const ParameterSpec& spec) const;
 
-  Gpt2Config config_;
+  ModelConfig config_;
   ModelPartition part_;
   size_t world_size_;
   std::vector<Unit> units_;
@@ -85,17 +85,24 @@ void for_parameters_in(const Layout& layout, size_t first, size_t last, Body bod
   }
 }
 
-// A view of a unit's parameters (or gradients), padding included. view[i] is its i-th parameter,
-// and empty if that has no elements: as the gradient of a frozen one, which nobody computes.
+// A view of a unit's parameters (or gradients), padding included. view[i] is the parameter with
+// index i (Parameter::index), or the matrix or vector that all parameters with this index make up.
+// It is empty if there is none, or it has no elements: as the gradient of a frozen one, which
+// nobody computes.
 template <class View>
 class BasicUnitView {
  public:
   // `flat` has unit.padded_elements elements. It and `unit` must outlive this view.
   BasicUnitView(const Unit& unit, View flat) : unit_(&unit), flat_(flat) {}
   View operator[](size_t index) const {
-    const Parameter& parameter = unit_->parameters[index];
-    if (parameter.shape.num_elements() == 0) return View();
-    return flat_.elements(parameter.offset, parameter.shape);
+    const Parameter* first = nullptr;
+    size_t rows = 0;
+    for (const Parameter& parameter : unit_->parameters) {
+      if (parameter.index != index || parameter.shape.num_elements() == 0) continue;
+      if (first == nullptr) first = &parameter;
+      rows += parameter.shape[0];
+    }
+    return first == nullptr ? View() : flat_.elements(first->offset, first->shape.with_rows(rows));
   }
 
  private:

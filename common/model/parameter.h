@@ -68,6 +68,7 @@ struct Parameter {
   double initial_value = 0;      // the value of every element if initial_deviation is 0
   double initial_deviation = 0;  // otherwise elements are drawn from a normal distribution about 0
   bool trainable = true;         // false: frozen (Layout::trained)
+  size_t index = 0;              // the number by which views of its unit find it
   size_t most_elements = 0;      // those of the rank that holds most of it
   size_t offset = 0;             // the unit's element at which it begins
 

@@ -19,16 +19,16 @@ constexpr size_t kMaxBytes = size_t{1} << 20;
 struct Size {
   const char* key;   // in config.json
   const char* flag;  // on the command line
-  size_t Gpt2Config::*member;
+  size_t ModelConfig::*member;
   size_t published;  // what transformers takes if the key is missing: the smallest GPT-2's
 };
 
 constexpr Size kSizes[] = {
-    {"n_layer", "--layers", &Gpt2Config::num_layers, 12},
-    {"n_head", "--heads", &Gpt2Config::num_heads, 12},
-    {"n_embd", "--hidden", &Gpt2Config::hidden, 768},
-    {"vocab_size", "--vocab", &Gpt2Config::vocab_size, 50257},
-    {"n_positions", "--sequence-length", &Gpt2Config::sequence_length, 1024},
+    {"n_layer", "--layers", &ModelConfig::num_layers, 12},
+    {"n_head", "--heads", &ModelConfig::num_heads, 12},
+    {"n_embd", "--hidden", &ModelConfig::hidden, 768},
+    {"vocab_size", "--vocab", &ModelConfig::vocab_size, 50257},
+    {"n_positions", "--sequence-length", &ModelConfig::sequence_length, 1024},
 };
 
 // What this GPT-2 computes. The first value of each key is the one that transformers takes if the
@@ -59,7 +59,7 @@ size_t size_in(const std::string& path, const std::string& key, const nlohmann::
 
 }  // namespace
 
-std::string published_config(const Gpt2Config& config, std::optional<int32_t> end_of_text) {
+std::string published_config(const ModelConfig& config, std::optional<int32_t> end_of_text) {
   Json json = {{"architectures", {"GPT2LMHeadModel"}}};
   for (const auto& [key, values] : computed()) json[key] = values[0];
   for (const Size& size : kSizes) json[size.key] = config.*size.member;
@@ -75,7 +75,7 @@ std::string published_config(const Gpt2Config& config, std::optional<int32_t> en
   return json.dump(2) + "\n";
 }
 
-Gpt2Config read_published_config(const std::string& path) {
+ModelConfig read_published_config(const std::string& path) {
   const nlohmann::json json = read_json_object(path, kMaxBytes);
   for (const auto& [key, values] : computed()) {
     const auto found = json.find(key);
@@ -83,7 +83,7 @@ Gpt2Config read_published_config(const std::string& path) {
     if (found == json.end() || std::ranges::any_of(values, is_found)) continue;
     refuse(path, key, concat(shown(*found), ", this program's GPT-2 has ", values[0].dump()));
   }
-  Gpt2Config config;
+  ModelConfig config;
   for (const Size& size : kSizes) {
     config.*size.member =
         size_in(path, size.key, json.value(size.key, nlohmann::json(size.published)));
@@ -106,11 +106,11 @@ std::optional<size_t> published_end_of_text(const std::string& path) {
   return end.get<size_t>();
 }
 
-void require_same_model(const std::string& path, const Gpt2Config& published,
-                        const Gpt2Config& config) {
+void require_same_model(const std::string& path, const ModelConfig& published,
+                        const ModelConfig& config) {
   for (const Size& size : kSizes) {
     const size_t theirs = published.*size.member, ours = config.*size.member;
-    const bool is_positions = size.member == &Gpt2Config::sequence_length;
+    const bool is_positions = size.member == &ModelConfig::sequence_length;
     if (theirs == ours || (is_positions && theirs > ours)) continue;
     refuse(path, size.key, concat(theirs, ", but the model has ", size.flag, " ", ours));
   }

@@ -12,13 +12,13 @@ namespace ladder {
 
 // Returns the text of config.json for a model of this size. `end_of_text` is the token that begins
 // and ends a document, if the vocabulary has one.
-std::string published_config(const Gpt2Config& config, std::optional<int32_t> end_of_text);
+std::string published_config(const ModelConfig& config, std::optional<int32_t> end_of_text);
 
 // Reads a config.json and returns the model's sizes. What the file does not give has the value that
 // transformers gives it. Throws a UserError that begins with the path if the file is damaged, or if
 // it describes a model that this GPT-2 does not compute, such as one with another activation
 // function.
-Gpt2Config read_published_config(const std::string& path);
+ModelConfig read_published_config(const std::string& path);
 
 // Returns the token that a config.json says ends a text, its "eos_token_id" (of several the first),
 // or nothing. Throws a UserError that begins with the path if the file is damaged.
@@ -26,7 +26,7 @@ std::optional<size_t> published_end_of_text(const std::string& path);
 
 // Throws a UserError that begins with the path of a config.json, and names both sides, if a model
 // of its sizes, `published`, is not `config`. It may have more positions.
-void require_same_model(const std::string& path, const Gpt2Config& published,
-                        const Gpt2Config& config);
+void require_same_model(const std::string& path, const ModelConfig& published,
+                        const ModelConfig& config);
 
 }  // namespace ladder

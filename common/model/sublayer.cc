@@ -9,11 +9,80 @@ namespace {
 
 // The 2 L weights that write to the residual stream start smaller, so that its size at the end
 // does not depend on L. [Radford19]
-double residual_deviation(const Gpt2Config& config) {
+double residual_deviation(const ModelConfig& config) {
   return kInitialDeviation / std::sqrt(2.0 * static_cast<double>(config.num_layers));
 }
 
+std::vector<Sublayer> gpt2_sublayers(const ModelConfig& config) {
+  const size_t c = config.hidden, f = config.ffn_size();
+  const double last = residual_deviation(config);
+  return {{.index = kAttention,
+           .names = {"ln_1", "qkv", "attention", "middle"},
+           .norm_name = "ln_1",
+           .group = "attn",
+           .norm = config.norm,
+           .norm_epsilon = config.norm_epsilon,
+           .first = {{{"c_attn", 3 * c}}, c, 3 * c, TensorSplit::qkv_columns, kInitialDeviation},
+           .second = {{{"c_proj", c}}, c, c, TensorSplit::rows, last},
+           .core = Core::attention,
+           .num_heads = config.num_heads,
+           .key_value_heads = config.num_heads},
+          {.index = kMlp,
+           .names = {"ln_2", "fc", "gelu", "out"},
+           .norm_name = "ln_2",
+           .group = "mlp",
+           .norm = config.norm,
+           .norm_epsilon = config.norm_epsilon,
+           .first = {{{"c_fc", f}}, c, f, TensorSplit::columns, kInitialDeviation},
+           .second = {{{"c_proj", c}}, f, c, TensorSplit::rows, last},
+           .core = Core::gelu}};
+}
+
+std::vector<Sublayer> llama_sublayers(const ModelConfig& config) {
+  const size_t c = config.hidden, f = config.ffn_size();
+  const size_t q = config.query_columns(), k = config.key_columns();
+  const double last = residual_deviation(config);
+  return {{.index = kAttention,
+           .names = {"norm_1", "qkv", "attention", "middle"},
+           .norm_name = "input_layernorm",
+           .group = "self_attn",
+           .norm = config.norm,
+           .norm_epsilon = config.norm_epsilon,
+           .first = {.parts = {{"q_proj", q}, {"k_proj", k}, {"v_proj", k}},
+                     .in = c,
+                     .out = q + 2 * k,
+                     .split = TensorSplit::rows,
+                     .initial_deviation = kInitialDeviation,
+                     .has_bias = config.biases == Biases::qkv,
+                     .out_first = true},
+           .second = {{{"o_proj", c}}, q, c, TensorSplit::columns, last, false, true},
+           .core = Core::attention,
+           .num_heads = config.num_heads,
+           .key_value_heads = config.num_key_value_heads(),
+           .is_rotary = true},
+          {.index = kMlp,
+           .names = {"norm_2", "gate_up", "swiglu", "out"},
+           .norm_name = "post_attention_layernorm",
+           .group = "mlp",
+           .norm = config.norm,
+           .norm_epsilon = config.norm_epsilon,
+           .first = {.parts = {{"gate_proj", f}, {"up_proj", f}},
+                     .in = c,
+                     .out = 2 * f,
+                     .split = TensorSplit::rows,
+                     .initial_deviation = kInitialDeviation,
+                     .has_bias = false,
+                     .out_first = true},
+           .second = {{{"down_proj", c}}, f, c, TensorSplit::columns, last, false, true},
+           .core = Core::swiglu}};
+}
+
 double weights_of(const Linear& linear) { return number_of(linear.in * linear.out); }
+
+// Of q and k, all heads.
+size_t rotary_columns(const Sublayer& s) {
+  return (s.num_heads + s.key_value_heads) * (s.second.in / s.num_heads);
+}
 
 }  // namespace
 
@@ -25,25 +94,11 @@ BlockOperations in_all_sublayers(SublayerOperation::Index operation) {
   return operations;
 }
 
-std::vector<Sublayer> dense_sublayers(const Gpt2Config& config) {
-  const size_t c = config.hidden, f = config.ffn_size();
-  const double last = residual_deviation(config);
-  return {{.index = kAttention,
-           .names = {"ln_1", "qkv", "attention", "middle"},
-           .group = "attn",
-           .first = {"c_attn", c, 3 * c, TensorSplit::qkv_columns, kInitialDeviation},
-           .second = {"c_proj", c, c, TensorSplit::rows, last},
-           .core = Core::attention,
-           .num_heads = config.num_heads},
-          {.index = kMlp,
-           .names = {"ln_2", "fc", "gelu", "out"},
-           .group = "mlp",
-           .first = {"c_fc", c, f, TensorSplit::columns, kInitialDeviation},
-           .second = {"c_proj", f, c, TensorSplit::rows, last},
-           .core = Core::gelu}};
+std::vector<Sublayer> dense_sublayers(const ModelConfig& config) {
+  return config.is_gpt2() ? gpt2_sublayers(config) : llama_sublayers(config);
 }
 
-std::vector<Sublayer> sublayers_of(const Gpt2Config& config, size_t block) {
+std::vector<Sublayer> sublayers_of(const ModelConfig& config, size_t block) {
   std::vector<Sublayer> sublayers = dense_sublayers(config);
   if (config.has_experts(block)) sublayers[kMlp].num_experts = config.experts.num_experts;
   return sublayers;
@@ -63,14 +118,18 @@ double operation_flops(const Sublayer& sublayer, SublayerOperation::Index operat
   const double t = number_of(num_tokens);
   switch (operation) {
     case SublayerOperation::norm:
-      return 8 * number_of(first.in);
-    case SublayerOperation::first:
-      return 2 * weights_of(first) + number_of(first.out);
+      return (sublayer.norm == Norm::layernorm ? 8 : 4) * number_of(first.in);
+    case SublayerOperation::first: {
+      const double biases = first.has_bias ? number_of(first.out) : 0;
+      const double turned = sublayer.is_rotary ? 3 * number_of(rotary_columns(sublayer)) : 0;
+      return 2 * weights_of(first) + biases + turned;
+    }
     case SublayerOperation::core:
       if (sublayer.core == Core::gelu) return 8 * number_of(second.in);
+      if (sublayer.core == Core::swiglu) return 5 * number_of(second.in);
       return 2 * number_of(second.in) * t + number_of(sublayer.num_heads) * t / 2;
     default:
-      return 2 * weights_of(second) + 2 * number_of(second.out);
+      return 2 * weights_of(second) + (second.has_bias ? 2 : 1) * number_of(second.out);
   }
 }
 

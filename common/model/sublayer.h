@@ -1,8 +1,9 @@
 // What a transformer block is: a list of sublayers on the residual stream [Radford19, pre-norm].
 //   out = in + second(core(first(norm(in))))
-// `first` and `second` are linear layers. GPT-2's block has two sublayers: the core of the first is
-// attention, and that of the second, the MLP, is GELU. All that is said of a block elsewhere
-// follows from the list: parameters, activations, FLOP, what tensor-parallel ranks sum and split.
+// `first` and `second` are linear layers. A block has two sublayers: the core of the first is
+// attention, and that of the second, the MLP, is GELU or SwiGLU. All that is said of a block
+// elsewhere follows from the list: parameters, activations, FLOP, what tensor-parallel ranks sum
+// and split. Families (config.h) differ in what the list says, and nowhere else.
 #pragma once
 
 #include <array>
@@ -11,6 +12,7 @@
 #include <vector>
 
 #include "common/model/config.h"
+#include "kernels/runtime/tensor.h"
 
 namespace ladder {
 
@@ -24,23 +26,40 @@ enum class TensorSplit {
 
 inline constexpr double kInitialDeviation = 0.02;  // of weights [Radford19 GPT-2]
 
-// A linear layer before any split: its weight is (in, out), its bias (out). Ranks that split the
-// weight by columns split the bias too.
-struct Linear {
-  const char* name;  // "c_attn"
-  size_t in, out;
-  TensorSplit split;
-  double initial_deviation;  // of the weight's elements; the bias begins with zeros
+// Some outputs of a linear layer, which have a weight (and a bias) of their own. All parts of a
+// layer are computed as one product.
+struct LinearPart {
+  const char* name;  // "c_attn", or "q_proj"
+  size_t out;
 };
 
-// What lies between the two linear layers.
-enum class Core { attention, gelu };
+// A linear layer before any split. GPT-2's weights are stored (in, out), and the Llama family's
+// (out, in), as their files have them: so the weights of several parts, one after the other in
+// memory, are one matrix, too. A bias is (out). Ranks that split a weight by its outputs split the
+// bias too.
+struct Linear {
+  std::vector<LinearPart> parts;
+  size_t in, out;  // `out` is that of all parts
+  TensorSplit split;
+  double initial_deviation;  // of the weight's elements; the bias begins with zeros
+  bool has_bias = true;
+  bool out_first = false;  // whether the weight is (out, in)
+
+  Shape weight_shape(const LinearPart& part) const {
+    return out_first ? Shape{part.out, in} : Shape{in, part.out};
+  }
+  // Whether ranks split the outputs; otherwise they split the inputs.
+  bool splits_outputs() const { return (split == TensorSplit::rows) == out_first; }
+};
+
+// What lies between the two linear layers. SwiGLU's input has two halves (kernels/swiglu.h).
+enum class Core { attention, gelu, swiglu };
 
 // The operations of a sublayer's forward, in order; `second` adds to the residual stream, too.
 struct SublayerOperation {
   enum Index : size_t { norm, first, core, second, kCount };
 };
-// The parameters of a sublayer, in their order in its block's unit.
+// The parameters of a sublayer, in their order in its block's unit. A sublayer may lack some.
 struct SublayerParameter {
   enum Index : size_t {
     norm_weight,
@@ -52,8 +71,14 @@ struct SublayerParameter {
     kCount
   };
 };
-// What a sublayer's forward saves for backward: mean and rstd of the norm, the core's statistics
-// (attention's logsumexp; GELU has none), and the outputs of its operations.
+// The parameters of an expert, which is an MLP without its norm, in their order in the unit of its
+// block's experts: expert e has them from e * kCount on. An expert may lack the biases.
+struct ExpertParameter {
+  enum Index : size_t { first_weight, first_bias, second_weight, second_bias, kCount };
+};
+// What a sublayer's forward saves for backward: mean and rstd of the norm (RMSNorm has no mean),
+// the core's statistics (attention's logsumexp; others have none), and the outputs of its
+// operations.
 struct SublayerActivation {
   enum Index : size_t { norm, mean, rstd, first, statistics, core, out, kCount };
 };
@@ -76,10 +101,15 @@ struct Sublayer {
   size_t index;  // in its block
   // The names of its operations' outputs: "ln_1", "qkv", "attention", "middle".
   std::array<const char*, SublayerOperation::kCount> names;
-  const char* group;  // of the linear layers' parameters: "attn"
+  const char* norm_name;  // of the norm's parameters: "ln_1"
+  const char* group;      // of the linear layers' parameters: "attn"
+  Norm norm;
+  double norm_epsilon;
   Linear first, second;
   Core core;
-  size_t num_heads = 0;  // of attention
+  size_t num_heads = 0;        // of attention
+  size_t key_value_heads = 0;  // of attention, for k and for v
+  bool is_rotary = false;      // whether q and k are turned by their positions (kernels/rotary.h)
   // If it is not 0, a router and so many copies of first, core and second take their place. They
   // are operations of their own, and have units of their own. [Shazeer17]
   size_t num_experts = 0;
@@ -91,8 +121,8 @@ struct Sublayer {
 };
 
 // Returns the sublayers of a block without experts, and those of block `block` of the model.
-std::vector<Sublayer> dense_sublayers(const Gpt2Config& config);
-std::vector<Sublayer> sublayers_of(const Gpt2Config& config, size_t block);
+std::vector<Sublayer> dense_sublayers(const ModelConfig& config);
+std::vector<Sublayer> sublayers_of(const ModelConfig& config, size_t block);
 
 // Returns the FLOP of the matrix products of forward for one token of a sequence of num_tokens. Of
 // experts it is what lies in the block itself: nothing. Attention counts the causal half that is

@@ -15,13 +15,13 @@ ModelPartition PipelinePlan::operations_of(size_t stage) const {
   return all;
 }
 
-void PipelinePlan::complete(const Gpt2Config& config, const Schedule& work) {
+void PipelinePlan::complete(const ModelConfig& config, const Schedule& work) {
   const size_t last = placement.chunk_of(placement.num_virtual_stages() - 1).stage;
   const bool shares_units = !Layout(config, 1, operations_of(last)).shared_units().empty();
   schedule = ladder::complete(work, placement, shares_units);
 }
 
-PipelineStage::PipelineStage(std::shared_ptr<const PipelinePlan> plan_, const Gpt2Config& config,
+PipelineStage::PipelineStage(std::shared_ptr<const PipelinePlan> plan_, const ModelConfig& config,
                              size_t index_, const ModelPartition& split, size_t num_replicas)
     : plan(std::move(plan_)),
       index(index_),

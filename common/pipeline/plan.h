@@ -25,14 +25,14 @@ struct PipelinePlan {
   ModelPartition operations_of(size_t stage) const;
   // Sets the schedule to one with this work (common/schedule/build.h).
   // REQUIRES: the other members are set.
-  void complete(const Gpt2Config& config, const Schedule& work);
+  void complete(const ModelConfig& config, const Schedule& work);
 };
 
 // A rank's place in the pipeline: its stage, and what it has there.
 struct PipelineStage {
   // `split` says how other ranks split the stage's tensors and tokens, and `num_replicas` ranks
   // have the same part of the model.
-  PipelineStage(std::shared_ptr<const PipelinePlan> plan, const Gpt2Config& config, size_t index,
+  PipelineStage(std::shared_ptr<const PipelinePlan> plan, const ModelConfig& config, size_t index,
                 const ModelPartition& split = {}, size_t num_replicas = 1);
 
   const StageSchedule& schedule() const { return plan->schedule[index]; }

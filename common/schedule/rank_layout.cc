@@ -4,7 +4,7 @@
 
 namespace ladder {
 
-Layout rank_layout(const Gpt2Config& config, const ProcessGrid& grid) {
+Layout rank_layout(const ModelConfig& config, const ProcessGrid& grid) {
   const auto require = [&](bool holds, const auto&... why) {
     if (!holds) throw UserError(concat(layout_text(grid), ": ", why...));
   };

@@ -11,6 +11,6 @@ namespace ladder {
 // have one layout, and rank grid.group_rank(Axis::data) of them owns its shards. Throws a UserError
 // that begins with the layout if the model cannot be split so, or if the grid has a context axis or
 // no such rank.
-Layout rank_layout(const Gpt2Config& config, const ProcessGrid& grid);
+Layout rank_layout(const ModelConfig& config, const ProcessGrid& grid);
 
 }  // namespace ladder

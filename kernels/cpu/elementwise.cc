@@ -60,8 +60,9 @@ void fill_normal(Stream&, TensorView out, uint64_t key, uint64_t first, double d
   });
 }
 
-void add_residual(Stream&, TensorView out, ConstTensorView residual, ConstTensorView update,
+void add_residual(Stream& stream, TensorView out, ConstTensorView residual, ConstTensorView update,
                   ConstTensorView bias) {
+  if (bias.empty()) return cpu::add(stream, out, residual, update);
   dispatch_float(out.dtype(), [&](auto zero) {
     using T = decltype(zero);
     map_rows([](auto b, auto x, auto u) { return x + (u + b); }, out.shape()[0], out.shape()[1], 1,

@@ -88,6 +88,7 @@ void fill_normal(Stream& stream, TensorView out, uint64_t key, uint64_t first, d
 
 void add_residual(Stream& stream, TensorView out, ConstTensorView residual, ConstTensorView update,
                   ConstTensorView bias) {
+  if (bias.empty()) return cuda::add(stream, out, residual, update);
   dispatch_float(out.dtype(), [&](auto zero) {
     using T = decltype(zero);
     map_rows(stream, AddUpdate(), out.num_elements(), out.shape()[1], out.as<T>(), bias.as<T>(),

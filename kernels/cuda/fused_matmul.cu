@@ -171,10 +171,10 @@ bool FusedProduct::compute(Stream& stream) const {
 }  // namespace
 
 void matmul_bias(Stream& stream, TensorView out, ConstTensorView a, ConstTensorView b,
-                 ConstTensorView bias) {
-  const FusedProduct product = {out, a, b, false, CUBLASLT_EPILOGUE_BIAS, bias};
+                 ConstTensorView bias, bool transpose_b) {
+  const FusedProduct product = {out, a, b, transpose_b, CUBLASLT_EPILOGUE_BIAS, bias};
   if (product.compute(stream)) return;
-  cuda::matmul(stream, out, a, b, {});
+  cuda::matmul(stream, out, a, b, {.transpose_b = transpose_b});
   cuda::add_bias(stream, out, bias);
 }
 
@@ -182,15 +182,16 @@ void matmul_bias_gelu(Stream& stream, TensorView out, TensorView before, ConstTe
                       ConstTensorView b, ConstTensorView bias) {
   const FusedProduct product = {out, a, b, false, CUBLASLT_EPILOGUE_GELU_AUX_BIAS, bias, before};
   if (product.compute(stream)) return;
-  cuda::matmul_bias(stream, before, a, b, bias);
+  cuda::matmul_bias(stream, before, a, b, bias, false);
   cuda::gelu_forward(stream, out, before);
 }
 
 void matmul_residual(Stream& stream, TensorView out, ConstTensorView a, ConstTensorView b,
-                     ConstTensorView bias, ConstTensorView residual) {
-  const FusedProduct product = {out, a, b, false, CUBLASLT_EPILOGUE_BIAS, bias, {}, residual};
+                     ConstTensorView bias, ConstTensorView residual, bool transpose_b) {
+  const auto epilogue = bias.empty() ? CUBLASLT_EPILOGUE_DEFAULT : CUBLASLT_EPILOGUE_BIAS;
+  const FusedProduct product = {out, a, b, transpose_b, epilogue, bias, {}, residual};
   if (product.compute(stream)) return;
-  cuda::matmul(stream, out, a, b, {});
+  cuda::matmul(stream, out, a, b, {.transpose_b = transpose_b});
   cuda::add_residual(stream, out, residual, out, bias);
 }
 

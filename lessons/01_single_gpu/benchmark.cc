@@ -18,7 +18,7 @@ namespace ladder {
 namespace {
 
 struct Setting {
-  Gpt2Config model;
+  ModelConfig model;
   size_t batch;
   DeviceType device;
   bool tf32 = false;
@@ -70,9 +70,9 @@ void add(const char* name, const Setting& setting, int iterations) {
 }
 
 void add_all(DeviceType device) {
-  const Gpt2Config small = {4, 4, 128, 256, 64};
+  const ModelConfig small = {4, 4, 128, 256, 64};
   const auto gpt2 = [](size_t sequence_length) {
-    return Gpt2Config{12, 12, 768, 50257, sequence_length};
+    return ModelConfig{12, 12, 768, 50257, sequence_length};
   };
   if (device == DeviceType::cuda) {
     add("gpt2_124M/B4_T1024", {gpt2(1024), 4, device}, 20);

@@ -9,7 +9,7 @@
 namespace ladder {
 
 // Throws UserError if so many ranks cannot split the model (check_split() of common/model).
-inline void check_slices(const Gpt2Config& config, size_t tensor_size) {
+inline void check_slices(const ModelConfig& config, size_t tensor_size) {
   check_split(config, tensor_size, concat("--tensor-parallel-size ", tensor_size));
 }
 

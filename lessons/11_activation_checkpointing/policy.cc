@@ -8,7 +8,7 @@
 namespace ladder {
 
 std::vector<OperationCost> operation_costs(const RunConfig& config) {
-  const Gpt2Config& model = config.model;
+  const ModelConfig& model = config.model;
   const size_t rows = config.micro_batch_size * model.sequence_length;
   const std::vector<Sublayer> sublayers = dense_sublayers(model);
   std::vector<OperationCost> costs;
@@ -38,10 +38,10 @@ std::vector<OperationCost> droppable_costs(const RunConfig& config) {
 
 PlanCost cost_of(const RunConfig& config, const RecomputePlan& plan) {
   const size_t rows = config.micro_batch_size * config.model.sequence_length;
-  // The model's input, and the final norm's output, mean and rstd.
-  PlanCost total = {
-      .bytes = 2 * rows *
-               (config.model.hidden * size_of(config.dtype) + size_of(config.accumulation()))};
+  // The model's input, and the final norm's output and statistics: rstd, and layernorm's mean.
+  const size_t statistics = config.model.norm == Norm::layernorm ? 2 : 1;
+  PlanCost total = {.bytes = rows * (2 * config.model.hidden * size_of(config.dtype) +
+                                     statistics * size_of(config.accumulation()))};
   for (const OperationCost& cost : operation_costs(config)) {
     for (size_t block = 0; block < config.model.num_layers; ++block) {
       if (!plan.drops(block, cost.operation)) total.bytes += cost.bytes;

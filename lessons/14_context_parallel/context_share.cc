@@ -35,12 +35,14 @@ void ContextFlags::add_attention_to(CLI::App& app, const char* group) {
 }
 
 SlicePlan ContextFlags::plan(const RunConfig& config, const ProcessGrid& grid) const {
-  const size_t heads = config.model.num_heads / grid.tensor_size;
+  // Those of k and v divide those of q.
+  const size_t heads = config.model.num_key_value_heads() / grid.tensor_size;
+  const bool is_grouped = config.model.num_key_value_heads() < config.model.num_heads;
   if (attention == Method::ulysses && heads % grid.context_size != 0) {
-    throw UserError(concat("--attention ulysses: --context-parallel-size ", grid.context_size,
-                           " does not divide a rank's ", counted(heads, "head"), "; ",
-                           std::gcd(grid.world_size(), heads),
-                           " would do, and --attention ring takes any size"));
+    throw UserError(concat(
+        "--attention ulysses: --context-parallel-size ", grid.context_size,
+        " does not divide a rank's ", counted(heads, is_grouped ? "key-value head" : "head"), "; ",
+        std::gcd(grid.world_size(), heads), " would do, and --attention ring takes any size"));
   }
   return SlicePlan(slicing(), config.model.sequence_length, grid.context_size);
 }
@@ -54,10 +56,12 @@ ContextShare::ContextShare(const TrainerContext& context, const ContextFlags& fl
     ring_ = std::make_unique<RingAttention>(context, plan_, ranks);
     return;
   }
-  const Gpt2Config& model = context.config.model;
+  const ModelConfig& model = context.config.model;
   const size_t num_slices = context.ranks->grid.tensor_size;
-  ulysses_ = std::make_unique<UlyssesAttention>(context, plan_, ranks, model.hidden / num_slices,
-                                                model.num_heads / num_slices);
+  ulysses_ = std::make_unique<UlyssesAttention>(
+      context, plan_, ranks,
+      UlyssesAttention::Heads{model.num_heads / num_slices,
+                              model.num_key_value_heads() / num_slices, model.head_columns()});
 }
 
 SequenceSlice ContextShare::part() const {

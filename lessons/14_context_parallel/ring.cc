@@ -23,19 +23,20 @@ RingAttention::RingAttention(const TrainerContext& context, SlicePlan plan, Comm
     : plan_(std::move(plan)),
       ring_(ring),
       batch_(context.config.micro_batch_size),
-      hidden_(context.config.model.hidden / context.ranks->grid.tensor_size) {
+      queries_(context.config.model.query_columns() / context.ranks->grid.tensor_size),
+      keys_(context.config.model.key_columns() / context.ranks->grid.tensor_size) {
   const RunConfig& config = context.config;
   const auto make = [&](DType dtype, size_t elements) {
     return Tensor(context.device_memory, Category::workspace, dtype, {elements});
   };
   const size_t rows = batch_ * plan_.most_tokens();
   const DType sums = config.accumulation();
-  for (Tensor& buffer : kv_) buffer = make(config.dtype, rows * 2 * hidden_);
-  for (Tensor& buffer : dkv_) buffer = make(sums, rows * 2 * hidden_);
-  dkv_of_round_ = make(sums, rows * 2 * hidden_);
-  partial_ = make(sums, rows * hidden_);
-  partial_logsumexp_ = make(sums, rows * hidden_ / config.model.head_size());
-  if (sums != config.dtype) sum_ = make(sums, rows * hidden_);
+  for (Tensor& buffer : kv_) buffer = make(config.dtype, rows * 2 * keys_);
+  for (Tensor& buffer : dkv_) buffer = make(sums, rows * 2 * keys_);
+  dkv_of_round_ = make(sums, rows * 2 * keys_);
+  partial_ = make(sums, rows * queries_);
+  partial_logsumexp_ = make(sums, rows * queries_ / config.model.head_columns());
+  if (sums != config.dtype) sum_ = make(sums, rows * queries_);
 }
 
 ContextParallel RingAttention::functions() {
@@ -55,7 +56,7 @@ size_t RingAttention::owner_at(size_t round) const {
 }
 
 TensorView RingAttention::of_owner(const Tensor& buffer, size_t round) const {
-  return buffer.view().elements(0, {batch_, plan_.num_tokens(owner_at(round)), 2 * hidden_});
+  return buffer.view().elements(0, {batch_, plan_.num_tokens(owner_at(round)), 2 * keys_});
 }
 
 TensorView RingAttention::at(const std::array<Tensor, 2>& buffers, size_t round) const {
@@ -63,7 +64,7 @@ TensorView RingAttention::at(const std::array<Tensor, 2>& buffers, size_t round)
 }
 
 void RingAttention::begin_ring(Stream& stream, ConstTensorView qkv) {
-  copy_columns(stream, as_rows(at(kv_, 0)), 0, as_rows(qkv), hidden_, 2 * hidden_);
+  copy_columns(stream, as_rows(at(kv_, 0)), 0, as_rows(qkv), queries_, 2 * keys_);
 }
 
 RingAttention::Exchange RingAttention::pass_on(Stream& stream, const std::array<Tensor, 2>& buffers,
@@ -138,8 +139,8 @@ void RingAttention::backward(Stream& stream, TensorView dqkv, TensorView row_dot
   }
   wait(stream, gradients);
   const TensorView own = at(dkv_, n);
-  copy_columns(stream, as_rows(dqkv), 0, as_rows(dq), 0, hidden_);
-  copy_columns(stream, as_rows(dqkv), hidden_, as_rows(own), 0, 2 * hidden_);
+  copy_columns(stream, as_rows(dqkv), 0, as_rows(dq), 0, queries_);
+  copy_columns(stream, as_rows(dqkv), queries_, as_rows(own), 0, 2 * keys_);
 }
 
 }  // namespace ladder

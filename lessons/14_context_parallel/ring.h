@@ -52,10 +52,10 @@ class RingAttention {
 
   SlicePlan plan_;
   Communicator& ring_;
-  size_t batch_, hidden_;
-  std::array<Tensor, 2> kv_;   // what is here, and what is on its way
-  std::array<Tensor, 2> dkv_;  // the gradients that travel, in the accumulation dtype
-  Tensor dkv_of_round_;        // what this rank adds to them
+  size_t batch_, queries_, keys_;  // the columns of q, and those of k
+  std::array<Tensor, 2> kv_;       // what is here, and what is on its way
+  std::array<Tensor, 2> dkv_;      // the gradients that travel, in the accumulation dtype
+  Tensor dkv_of_round_;            // what this rank adds to them
   // The results over one rank's keys, and in backward the gradient of the queries.
   Tensor partial_, partial_logsumexp_;
   Tensor sum_;  // the output in the accumulation dtype; empty if that is the compute dtype

@@ -9,12 +9,12 @@
 namespace ladder {
 namespace {
 
-// Returns how many elements each rank sends to each other one if a token has `columns` of them.
-PairCounts counts_of(const SlicePlan& plan, size_t columns) {
+// Returns how many tokens of `batch` sequences each rank sends to each other one.
+PairCounts counts_of(const SlicePlan& plan, size_t batch) {
   const size_t n = plan.num_ranks();
   std::vector<size_t> counts;
   for (size_t from = 0; from < n; ++from) {
-    counts.insert(counts.end(), n, plan.num_tokens(from) * columns);
+    counts.insert(counts.end(), n, plan.num_tokens(from) * batch);
   }
   return PairCounts(n, std::move(counts));
 }
@@ -28,19 +28,21 @@ View in_place_of(View view, const Shape& shape) {
 }  // namespace
 
 UlyssesAttention::UlyssesAttention(const TrainerContext& context, SlicePlan plan,
-                                   Communicator& ranks, size_t hidden, size_t num_heads)
+                                   Communicator& ranks, const Heads& heads)
     : plan_(std::move(plan)),
       ranks_(ranks),
       batch_(context.config.micro_batch_size),
-      hidden_(hidden),
-      qkv_shape_({batch_, plan_.num_tokens(), 3 * hidden / ranks.size()}),
-      out_shape_({batch_, plan_.num_tokens(), hidden / ranks.size()}),
-      rows_shape_({batch_, num_heads / ranks.size(), plan_.num_tokens()}),
-      counts_(counts_of(plan_, batch_ * hidden / ranks.size())) {
+      queries_(heads.num_queries * heads.head_size),
+      keys_(heads.num_keys * heads.head_size),
+      qkv_shape_({batch_, plan_.num_tokens(), (queries_ + 2 * keys_) / ranks.size()}),
+      out_shape_({batch_, plan_.num_tokens(), queries_ / ranks.size()}),
+      rows_shape_({batch_, heads.num_queries / ranks.size(), plan_.num_tokens()}),
+      counts_(counts_of(plan_, batch_)) {
   const auto make = [&](const Shape& shape, MemorySource* source = nullptr) {
     return Tensor(context.device_memory, Category::workspace, context.config.dtype, shape, source);
   };
-  const Shape most = {batch_ * plan_.most_tokens() * 3 * hidden};  // no less than qkv_shape_
+  // No less than qkv_shape_.
+  const Shape most = {batch_ * plan_.most_tokens() * (queries_ + 2 * keys_)};
   sent_ = make(most, context.ranks->registered);
   received_ = make(most, context.ranks->registered);
   out_ = make(out_shape_);
@@ -72,15 +74,13 @@ void UlyssesAttention::backward(Stream& stream, TensorView dqkv, TensorView row_
 }
 
 void UlyssesAttention::to_heads(Stream& stream, TensorView of_heads, ConstTensorView of_tokens) {
-  const size_t n = ranks_.size(), c = hidden_ / n, width = of_heads.shape()[2];
-  const Shape all = {of_tokens.num_elements() / hidden_, hidden_}, part = {all[0], c};
+  const size_t width = of_heads.shape()[2];
   const TensorView sent = sent_.view().elements(0, of_tokens.shape());
   const TensorView received = received_.view().elements(0, of_heads.shape());
-  for (size_t to = 0; to < n; ++to) {
-    copy_columns(stream, sent.elements(to * all[0] * c, part), 0, of_tokens.reshape(all), to * c,
-                 c);
-  }
-  ranks_.all_to_all(stream, received, sent, counts_.times(width / c), {Purpose::activation})
+  for_messages(sent, of_tokens,
+               [&](TensorView message, size_t first, ConstTensorView rows, size_t at,
+                   size_t count) { copy_columns(stream, message, first, rows, at, count); });
+  ranks_.all_to_all(stream, received, sent, counts_.times(width), {Purpose::activation})
       .wait(stream);
   const TensorView sequences = of_heads.reshape({batch_, plan_.num_tokens() * width});
   for_slices(received, width, [&](size_t first, TensorView part_of_rank, size_t at, size_t count) {
@@ -89,19 +89,36 @@ void UlyssesAttention::to_heads(Stream& stream, TensorView of_heads, ConstTensor
 }
 
 void UlyssesAttention::to_tokens(Stream& stream, TensorView of_tokens, ConstTensorView of_heads) {
-  const size_t n = ranks_.size(), c = hidden_ / n, width = of_heads.shape()[2];
-  const Shape all = {of_tokens.num_elements() / hidden_, hidden_}, part = {all[0], c};
+  const size_t width = of_heads.shape()[2];
   const TensorView sent = sent_.view().elements(0, of_heads.shape());
   const TensorView received = received_.view().elements(0, of_tokens.shape());
   const ConstTensorView sequences = of_heads.reshape({batch_, plan_.num_tokens() * width});
   for_slices(sent, width, [&](size_t first, TensorView part_of_rank, size_t at, size_t count) {
     copy_columns(stream, part_of_rank, at, sequences, first, count);
   });
-  const PairCounts counts = counts_.reversed().times(width / c);
+  const PairCounts counts = counts_.reversed().times(width);
   ranks_.all_to_all(stream, received, sent, counts, {Purpose::activation}).wait(stream);
-  for (size_t from = 0; from < n; ++from) {
-    copy_columns(stream, of_tokens.reshape(all), from * c,
-                 received.elements(from * all[0] * c, part), 0, c);
+  for_messages(received, of_tokens,
+               [&](ConstTensorView message, size_t first, TensorView rows, size_t at,
+                   size_t count) { copy_columns(stream, rows, at, message, first, count); });
+}
+
+template <class View, class Body>
+void UlyssesAttention::for_messages(TensorView messages, View of_tokens, Body body) const {
+  const size_t n = ranks_.size(), columns = of_tokens.shape()[2];
+  // q, k and v of a token lie side by side. If they are equally wide, each is a row of its own.
+  std::vector<size_t> groups = {queries_};
+  if (keys_ != queries_ && columns > queries_) groups = {queries_, keys_, keys_};
+  const size_t row = groups.size() == 1 ? queries_ : columns;
+  const Shape all = {of_tokens.num_elements() / row, row}, part = {all[0], row / n};
+  for (size_t rank = 0; rank < n; ++rank) {
+    const TensorView message = messages.elements(rank * part.num_elements(), part);
+    size_t first = 0;
+    for (const size_t group : groups) {
+      const size_t count = group / n;
+      body(message, first / n, of_tokens.reshape(all), first + rank * count, count);
+      first += group;
+    }
   }
 }
 

@@ -10,16 +10,20 @@
 namespace ladder {
 
 // UlyssesAttention is attention over sequences whose tokens N ranks share. Outside attention a rank
-// has all heads of its t tokens of a sequence. Inside it has all T tokens of its NH / N heads:
-// c = C / N columns of each of q, k and v. So attention itself is that of attention.h.
+// has all heads of its t tokens of a sequence. Inside it has all T tokens of an N-th of the heads
+// of q, and of those of k and v: w columns of the W of all heads. So attention itself is that of
+// attention.h.
 class UlyssesAttention {
  public:
-  // Allocates workspace for micro-batches of config.micro_batch_size sequences and attention of
-  // `num_heads` heads with `hidden` columns (C) in all. `ranks` and what the context refers to must
-  // outlive this object. REQUIRES: the plan is for the ranks of `ranks`, and their number divides
-  // num_heads.
+  // The heads of q, those of k (and as many of v), and the columns of each.
+  struct Heads {
+    size_t num_queries, num_keys, head_size;
+  };
+  // Allocates workspace for micro-batches of config.micro_batch_size sequences and attention with
+  // these heads. `ranks` and what the context refers to must outlive this object. REQUIRES: the
+  // plan is for the ranks of `ranks`, and their number divides both numbers of heads.
   UlyssesAttention(const TrainerContext& context, SlicePlan plan, Communicator& ranks,
-                   size_t hidden, size_t num_heads);
+                   const Heads& heads);
 
   // Returns forward() and backward() for the model. This object must outlive them.
   ContextParallel functions();
@@ -32,11 +36,16 @@ class UlyssesAttention {
   void backward(Stream& stream, TensorView dqkv, TensorView row_dot, ConstTensorView dout,
                 ConstTensorView out, ConstTensorView logsumexp, ConstTensorView qkv);
 
-  // Exchange all heads of this rank's tokens (B, t, k C) for all tokens of this rank's heads
-  // (B, T, k c), or the reverse. Here k is 3 for q, k and v, and 1 for attention's output. The two
-  // may lie in the same place.
+  // Exchange all heads of this rank's tokens (B, t, W) for all tokens of this rank's heads
+  // (B, T, w), or the reverse: of q, k and v, or of attention's output. The two may lie in the same
+  // place.
   void to_heads(Stream& stream, TensorView of_heads, ConstTensorView of_tokens);
   void to_tokens(Stream& stream, TensorView of_tokens, ConstTensorView of_heads);
+  // Calls body(message, first, rows, at, count) for every rank and group of columns of its own
+  // (those of q, of k, of v): columns [first, first + count) of its message are columns [at, at +
+  // count) of `rows`, which are those of all heads of this rank's tokens.
+  template <class View, class Body>
+  void for_messages(TensorView messages, View of_tokens, Body body) const;
   // Calls body(first, part, at, count) for every slice of every rank: columns [first, first +
   // count) of `of_heads` are columns [at, at + count) of the rank's part of `parts`, if both have a
   // row for each sequence. A token has `width` columns there.
@@ -45,11 +54,12 @@ class UlyssesAttention {
 
   SlicePlan plan_;
   Communicator& ranks_;
-  size_t batch_, hidden_;
-  Shape qkv_shape_, out_shape_, rows_shape_;  // of all tokens: (B, T, 3 c), (B, T, c), (B, NH/N, T)
-  PairCounts counts_;                         // the elements that to_heads() moves if k is 1
-  Tensor sent_, received_;                    // B t 3 C elements each, for the largest t of a rank
-  Tensor out_, dout_;                         // (B, T, c)
+  size_t batch_, queries_, keys_;  // the columns of all heads of q, and of k
+  // Of all tokens: (B, T, w) of q, k and v, (B, T, w) of the output, and (B, NH / N, T).
+  Shape qkv_shape_, out_shape_, rows_shape_;
+  PairCounts counts_;       // the tokens that to_heads() moves
+  Tensor sent_, received_;  // B t W elements each, for the largest t of a rank
+  Tensor out_, dout_;       // of all tokens
 };
 
 }  // namespace ladder

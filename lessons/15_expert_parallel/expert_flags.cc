@@ -26,31 +26,34 @@ void ExpertFlags::add_to(CLI::App& app) {
   add("--z-loss", z_loss, "Coefficient of the router's z-loss [0.001]")->check(real(0, 1e6));
 }
 
-ExpertsConfig ExpertFlags::config() const {
-  const size_t k = per_token.value_or(std::min<size_t>(2, experts));
-  if (k > experts) {
-    throw UserError(concat("--experts-per-token ", k, ": there are only --experts ", experts));
+ExpertsConfig ExpertFlags::config(const ExpertsConfig& preset) const {
+  const bool has_preset = preset.num_experts > 0;
+  const size_t e = experts.value_or(has_preset ? preset.num_experts : kExperts);
+  const size_t k = per_token.value_or(std::min(has_preset ? preset.per_token : 2, e));
+  if (k > e) {
+    throw UserError(concat("--experts-per-token ", k, ": there are only --experts ", e));
   }
-  return {.num_experts = experts, .per_token = k, .every = every};
+  return {.num_experts = e, .per_token = k, .every = every.value_or(has_preset ? preset.every : 2)};
 }
 
 size_t ExpertFlags::parallel_size_of(size_t num_ranks) const {
-  if (parallel_size == 0) return std::gcd(num_ranks, experts);
+  const size_t num_experts = experts.value_or(kExperts);
+  if (parallel_size == 0) return std::gcd(num_ranks, num_experts);
   if (num_ranks % parallel_size != 0) {
     throw UserError(concat("--expert-parallel-size ", parallel_size, " does not divide ",
                            counted(num_ranks, "rank")));
   }
-  if (experts % parallel_size != 0) {
-    throw UserError(
-        concat("--expert-parallel-size ", parallel_size, " does not divide --experts ", experts));
+  if (num_experts % parallel_size != 0) {
+    throw UserError(concat("--expert-parallel-size ", parallel_size, " does not divide --experts ",
+                           num_experts));
   }
   return parallel_size;
 }
 
 void ExpertFlags::adjust(RunConfig& run) const {
-  run.model.experts = config();
-  if (every > run.model.num_layers) {
-    throw UserError(concat("--moe-every ", every, ": the model has only ",
+  run.model.experts = config(run.model.experts);
+  if (run.model.experts.every > run.model.num_layers) {
+    throw UserError(concat("--moe-every ", run.model.experts.every, ": the model has only ",
                            counted(run.model.num_layers, "block"), ", so none has experts"));
   }
   const auto refuse = [](const char* flag, const char* why) {

@@ -2,9 +2,9 @@
 
 #include "common/comm/one_rank.h"
 #include "common/model/linear.h"
+#include "common/model/mlp_core.h"
 #include "kernels/dispatch.h"
 #include "kernels/elementwise.h"
-#include "kernels/gelu.h"
 #include "kernels/matmul.h"
 #include "kernels/norm.h"
 
@@ -13,8 +13,8 @@ namespace {
 
 using A = SublayerActivation;
 
-// The MLP's linear layers (SublayerParameter) of one expert, in the unit of its block's experts.
-enum ExpertParameter : size_t { fc_weight, fc_bias, proj_weight, proj_bias, kPerExpert };
+using P = ExpertParameter;
+
 // Returns the first `rows` rows of n elements.
 TensorView rows_of(const Tensor& tensor, size_t rows, size_t n) {
   return tensor.view().elements(0, {rows, n});
@@ -43,8 +43,8 @@ ExpertLayer::ExpertLayer(Memory& device, Memory& host, const Layout& layout, DTy
     : options_(options),
       alone_(std::make_unique<OneRank>(device.device())),
       ranks_(options.ranks != nullptr ? *options.ranks : alone_),
+      mlp_(dense_sublayers(layout.config())[kMlp]),
       hidden_(layout.config().hidden),
-      inner_(layout.config().ffn_size()),
       num_experts_(layout.config().experts.num_experts),
       chosen_(layout.config().experts.per_token) {
   const RoutingSizes sizes = {batch, tokens, chosen_, num_experts_};
@@ -68,8 +68,8 @@ ExpertLayer::ExpertLayer(Memory& device, Memory& host, const Layout& layout, DTy
     b.grouped = keep(kIndex, arriving);
     b.arrived = keep(kIndex, arriving);
     b.in = keep(dtype, arriving * c);
-    b.fc = keep(dtype, arriving * inner_);
-    b.gelu = keep(dtype, arriving * inner_);
+    b.fc = keep(dtype, arriving * mlp_.first.out);
+    b.gelu = keep(dtype, arriving * mlp_.second.in);
     b.returned = keep(dtype, sent * c);
     b.totals = Tensor(device, Category::workspace, DType::fp64, {3});
   }
@@ -80,7 +80,7 @@ ExpertLayer::ExpertLayer(Memory& device, Memory& host, const Layout& layout, DTy
   sent_ = make(dtype, sent * c, options.registered);
   arrived_ = make(dtype, arriving * c, options.registered);
   at_experts_ = make(dtype, arriving * c);
-  d_inner_ = make(dtype, arriving * inner_);
+  d_inner_ = make(dtype, arriving * mlp_.second.in);
   dweights_ = make(full, r * k);
   dlogits_ = make(dtype, r * e);
   statistics_ = make(full, 3 * r);
@@ -126,7 +126,8 @@ void ExpertLayer::route(Stream& stream, Block& b, const BlockActivations& block,
   const size_t r = sizes.rows(), e = num_experts_, num_choices = r * chosen_;
   const TensorView probabilities = rows_of(b.probabilities, r, e);
   const TensorView experts = rows_of(b.experts, r, chosen_);
-  matmul(stream, probabilities, activations_of(block, kMlp)[A::norm], weights[0]);
+  linear_forward(stream, probabilities, activations_of(block, kMlp)[A::norm], weights[0], {},
+                 mlp_.first.out_first);
   router_forward(stream, probabilities, b.logsumexp.view().rows(0, r), experts,
                  rows_of(b.weights, r, chosen_));
   copy(stream, rows_of(host_experts_, r, chosen_), experts);
@@ -188,7 +189,7 @@ void ExpertLayer::for_experts(const Block& b, Body body) const {
   size_t first = 0;
   for (size_t expert = 0; expert < b.arrival.of_expert.size(); ++expert) {
     const size_t count = b.arrival.of_expert[expert];
-    if (count > 0) body(expert * kPerExpert, first, count);
+    if (count > 0) body(expert * P::kCount, first, count);
     first += count;
   }
 }
@@ -198,16 +199,19 @@ void ExpertLayer::run(Stream& stream, Block& b, const BlockActivations& block,
   const size_t r = sizes_of(block).rows(), c = hidden_, n = b.routing.num_assignments();
   const size_t arrived = b.arrival.rows.received(ranks_.rank());
   const TensorView sent = rows_of(sent_, n, c), in = rows_of(b.in, arrived, c);
-  const TensorView fc = rows_of(b.fc, arrived, inner_), gelu = rows_of(b.gelu, arrived, inner_);
+  const TensorView fc = rows_of(b.fc, arrived, mlp_.first.out);
+  const TensorView gelu = rows_of(b.gelu, arrived, mlp_.second.in);
   const TensorView out = rows_of(at_experts_, arrived, c), returned = rows_of(b.returned, n, c);
   const auto mlp = activations_of(block, kMlp);
   gather_rows(stream, sent, mlp[A::norm], rows_.view().rows(0, n));
   bring(stream, b, in, sent);
   for_experts(b, [&](size_t p, size_t first, size_t count) {
     const auto its = [&](const TensorView& all) { return all.rows(first, count); };
-    linear_forward(stream, its(fc), its(in), w[p + fc_weight], w[p + fc_bias]);
-    gelu_forward(stream, its(gelu), its(fc));
-    linear_forward(stream, its(out), its(gelu), w[p + proj_weight], w[p + proj_bias]);
+    linear_forward(stream, its(fc), its(in), w[p + P::first_weight], w[p + P::first_bias],
+                   mlp_.first.out_first);
+    mlp_core_forward(stream, mlp_.core, its(gelu), its(fc));
+    linear_forward(stream, its(out), its(gelu), w[p + P::second_weight], w[p + P::second_bias],
+                   mlp_.second.out_first);
   });
   bring_back(stream, b, returned, out);
   combine_forward(stream, mlp[A::out], activations_of(block, kAttention)[A::out], returned,
@@ -219,20 +223,25 @@ void ExpertLayer::run_backward(Stream& stream, Block& b, TensorView d_norm, Cons
   const size_t r = d_out.shape()[0], c = hidden_, n = b.routing.num_assignments();
   const size_t arrived = b.arrival.rows.received(ranks_.rank());
   const TensorView sent = rows_of(sent_, n, c), in = rows_of(b.in, arrived, c);
-  const TensorView fc = rows_of(b.fc, arrived, inner_), gelu = rows_of(b.gelu, arrived, inner_);
-  const TensorView d = rows_of(at_experts_, arrived, c),
-                   d_inner = rows_of(d_inner_, arrived, inner_);
+  const TensorView fc = rows_of(b.fc, arrived, mlp_.first.out);
+  const TensorView gelu = rows_of(b.gelu, arrived, mlp_.second.in);
+  const TensorView d = rows_of(at_experts_, arrived, c);
+  const TensorView d_gelu = rows_of(d_inner_, arrived, mlp_.second.in);
+  const TensorView d_fc = mlp_.core == Core::gelu ? d_gelu : fc;  // SwiGLU's is wider than d_gelu
   const TensorView assignments = rows_of(b.assignments, r, chosen_);
   combine_backward(stream, sent, rows_of(dweights_, r, chosen_), d_out, rows_of(b.returned, n, c),
                    assignments, rows_of(b.weights, r, chosen_));
   bring(stream, b, d, sent);
   for_experts(b, [&](size_t p, size_t first, size_t count) {
     const auto its = [&](const TensorView& all) { return all.rows(first, count); };
-    linear_backward_input(stream, its(d_inner), its(d), w[p + proj_weight]);
-    linear_backward_weight(stream, g[p + proj_weight], g[p + proj_bias], its(d), its(gelu));
-    gelu_backward(stream, its(d_inner), its(d_inner), its(fc));
-    linear_backward_input(stream, its(d), its(d_inner), w[p + fc_weight]);
-    linear_backward_weight(stream, g[p + fc_weight], g[p + fc_bias], its(d_inner), its(in));
+    linear_backward_input(stream, its(d_gelu), its(d), w[p + P::second_weight],
+                          mlp_.second.out_first);
+    linear_backward_weight(stream, g[p + P::second_weight], g[p + P::second_bias], its(d),
+                           its(gelu), mlp_.second.out_first);
+    mlp_core_backward(stream, mlp_.core, its(d_fc), its(d_gelu), its(fc));
+    linear_backward_input(stream, its(d), its(d_fc), w[p + P::first_weight], mlp_.first.out_first);
+    linear_backward_weight(stream, g[p + P::first_weight], g[p + P::first_bias], its(d_fc), its(in),
+                           mlp_.first.out_first);
   });
   bring_back(stream, b, sent, d);
   sum_assignments(stream, d_norm, sent, assignments);
@@ -249,9 +258,10 @@ void ExpertLayer::route_backward(Stream& stream, Block& b, TensorView d_norm, co
   router_backward(stream, dlogits, probabilities, logsumexp, rows_of(b.experts, r, chosen_),
                   rows_of(b.weights, r, chosen_), rows_of(dweights_, r, chosen_), fractions,
                   options_.factors);
-  matmul(stream, g[0], activations_of(block, kMlp)[A::norm], dlogits,
-         {.transpose_a = true, .accumulate = true});
-  matmul(stream, d_norm, dlogits, w[0], {.transpose_b = true, .accumulate = true});
+  const bool out_first = mlp_.first.out_first;  // of the router's weight, too
+  linear_backward_weight(stream, g[0], {}, dlogits, activations_of(block, kMlp)[A::norm],
+                         out_first);
+  matmul(stream, d_norm, dlogits, w[0], {.transpose_b = !out_first, .accumulate = true});
 
   const TensorView statistics = rows_of(statistics_, 3, r);
   router_statistics(stream, statistics, probabilities, logsumexp, fractions);

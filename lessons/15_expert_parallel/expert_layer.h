@@ -81,7 +81,8 @@ class ExpertLayer final : public Mixture {
   Options options_;
   Communicator alone_;  // used if options_.ranks is null
   Communicator& ranks_;
-  size_t hidden_, inner_, num_experts_, chosen_;
+  const Sublayer mlp_;  // one expert, which has no norm
+  size_t hidden_, num_experts_, chosen_;
   std::map<size_t, Block> blocks_;  // by index of the block
   // Workspace on the device: by assignment, by arrival, by expert, by choice.
   Tensor rows_, sent_, arrived_, at_experts_, d_inner_, dweights_, dlogits_, statistics_, sums_,

@@ -33,8 +33,8 @@ class ExpertParallelTrainer final : public Trainer {
   // Samples drop nobody, whatever the capacity in training.
   static MixtureMaker make_mixture(const Flags& flags, const RunConfig& config);
   static constexpr Lesson<Flags> kLesson = {
-      .info = {"15_expert_parallel",
-               "Trains a GPT-2 with a mixture of experts, which ranks share."},
+      .info = {"15_expert_parallel", "Trains a model with a mixture of experts, which ranks share.",
+               Precisions::bf16, true},
       .arrange = arrange,
       .adjust = adjust,
       .describe = describe,

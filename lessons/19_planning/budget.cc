@@ -37,7 +37,7 @@ std::optional<Number> positive(std::string_view text) {
 
 }  // namespace
 
-std::vector<Searched> search_halves(const PlanRequest& request, const Gpt2Config& model,
+std::vector<Searched> search_halves(const PlanRequest& request, const ModelConfig& model,
                                     size_t num_wanted, double seconds) {
   std::vector<size_t> counts = {request.num_ranks};
   while (counts.back() % 2 == 0) counts.push_back(counts.back() / 2);
@@ -51,7 +51,7 @@ std::vector<Searched> search_halves(const PlanRequest& request, const Gpt2Config
   return all;
 }
 
-Offer offer_of(const Searched& searched, const Gpt2Config& model) {
+Offer offer_of(const Searched& searched, const ModelConfig& model) {
   const auto& [request, result] = searched;
   Offer offer{.name = counted(request.num_ranks, "GPU"), .num_devices = request.num_ranks};
   offer.fits = !result.plans.empty();

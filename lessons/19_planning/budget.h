@@ -17,11 +17,11 @@ struct Searched {
 
 // Searches on all ranks of the request, on half of them, on a quarter, and so on as long as they
 // can be halved. Each search has its part of the seconds.
-std::vector<Searched> search_halves(const PlanRequest& request, const Gpt2Config& model,
+std::vector<Searched> search_halves(const PlanRequest& request, const ModelConfig& model,
                                     size_t num_wanted, double seconds);
 
 // Returns the fastest plan as an offer; one that does not fit if there is no plan.
-Offer offer_of(const Searched& searched, const Gpt2Config& model);
+Offer offer_of(const Searched& searched, const ModelConfig& model);
 
 // Returns what was measured: "8:1.5:524288" for 8 devices and a step of 1.5 seconds with so many
 // tokens, "8:oom" if 8 devices ran out of memory. Throws UserError if the text is neither.

@@ -170,7 +170,7 @@ std::string real_command(const Candidate& candidate, const PlanRequest& request)
                 joined(lesson_flags(candidate, request)));
 }
 
-std::vector<Candidate> all_candidates(const PlanRequest& request, const Gpt2Config& model) {
+std::vector<Candidate> all_candidates(const PlanRequest& request, const ModelConfig& model) {
   std::vector<Candidate> all;
   const bool overlaps = request.no_overlap.empty();
   if (overlaps) add_data_parallel(request, all);
@@ -186,7 +186,7 @@ std::vector<Candidate> all_candidates(const PlanRequest& request, const Gpt2Conf
   return all;
 }
 
-size_t default_batch(size_t num_ranks, const Gpt2Config& model) {
+size_t default_batch(size_t num_ranks, const ModelConfig& model) {
   constexpr size_t kTokens = size_t{1} << 19;
   const size_t for_each = kTokens / (model.sequence_length * num_ranks);
   return num_ranks * std::max<size_t>(1, for_each);
@@ -204,7 +204,7 @@ DType dtype_named(const std::string& name) {
   return *std::ranges::find(kAll, name, [](DType dtype) { return name_of(dtype); });
 }
 
-double tokens_per_step(const PlanRequest& request, const Gpt2Config& model) {
+double tokens_per_step(const PlanRequest& request, const ModelConfig& model) {
   return static_cast<double>(request.global_batch_size * model.sequence_length);
 }
 

@@ -68,10 +68,10 @@ std::string real_command(const Candidate& candidate, const PlanRequest& request)
 
 // Returns all candidates whose sizes divide, for a model with these sizes, of what the request
 // allows. Tensor parallelism stays within a node.
-std::vector<Candidate> all_candidates(const PlanRequest& request, const Gpt2Config& model);
+std::vector<Candidate> all_candidates(const PlanRequest& request, const ModelConfig& model);
 
 // Returns the sequences of about half a million tokens, a multiple of the ranks.
-size_t default_batch(size_t num_ranks, const Gpt2Config& model);
+size_t default_batch(size_t num_ranks, const ModelConfig& model);
 // Returns "bf16" if the cluster's devices have it, else "fp16" if they have that, else "fp32".
 std::string default_dtype(const Cluster& cluster);
 
@@ -79,7 +79,7 @@ std::string default_dtype(const Cluster& cluster);
 DType dtype_named(const std::string& name);
 
 // Returns the tokens of an optimizer step, of all ranks together.
-double tokens_per_step(const PlanRequest& request, const Gpt2Config& model);
+double tokens_per_step(const PlanRequest& request, const ModelConfig& model);
 
 // A candidate as its lesson understands it.
 struct Prepared {

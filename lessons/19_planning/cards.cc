@@ -11,7 +11,7 @@ namespace {
 constexpr std::array kCards = {"rtx3060", "rtx3090", "a6000", "v100", "a100-40", "a100-80"};
 constexpr std::array<size_t, 3> kCounts = {1, 2, 8};
 
-PlanRequest request_for(const Gpt2Preset& preset, const std::string& card, size_t count) {
+PlanRequest request_for(const ModelPreset& preset, const std::string& card, size_t count) {
   PlanRequest request{.model_flags = {"--model", std::string(preset.name)},
                       .cluster_name = count > 1 ? concat(card, "x", count) : card,
                       .cluster = {},
@@ -23,7 +23,7 @@ PlanRequest request_for(const Gpt2Preset& preset, const std::string& card, size_
 }
 
 // Does any layout fit that keeps its state on the devices?
-bool fits_on_devices(const PlanRequest& request, const Gpt2Config& model) {
+bool fits_on_devices(const PlanRequest& request, const ModelConfig& model) {
   return std::ranges::any_of(all_candidates(request, model), [&](const Candidate& one) {
     const bool is_on_device = one.lesson != "06_offload";
     const bool is_frugal = one.recompute == "block" && one.micro_batch_size == 1;
@@ -37,8 +37,8 @@ bool fits_on_devices(const PlanRequest& request, const Gpt2Config& model) {
 
 std::string card_text(const std::string& card, size_t count, double seconds) {
   const std::string name = format("  %-10s %5zu  ", card.c_str(), count);
-  for (size_t i = kGpt2Presets.size(); i-- > 0;) {
-    const Gpt2Preset& preset = kGpt2Presets[i];
+  for (size_t i = presets().size(); i-- > 0;) {
+    const ModelPreset& preset = presets()[i];
     const PlanRequest request = request_for(preset, card, count);
     if (!fits_on_devices(request, preset.config)) continue;
     const SearchResult found = search_plans(request, preset.config, 1, seconds);

@@ -103,7 +103,7 @@ MemoryNeed memory_need(const Candidate& candidate, const PlanRequest& request) {
 }
 
 double block_bound(const Candidate& candidate, const PlanRequest& request,
-                   const Gpt2Config& model) {
+                   const ModelConfig& model) {
   Candidate one;
   one.micro_batch_size = candidate.micro_batch_size;
   one.recompute = candidate.recompute;

@@ -32,7 +32,8 @@ double products_bound(const Candidate& candidate, const PlanRequest& request,
 
 // Returns a tighter bound: the time of the transformer blocks, from simulations of models with one
 // and two of them. It depends on few properties of the candidate.
-double block_bound(const Candidate& candidate, const PlanRequest& request, const Gpt2Config& model);
+double block_bound(const Candidate& candidate, const PlanRequest& request,
+                   const ModelConfig& model);
 
 // Returns the operations of matrix products that are computed again, as a part of all.
 double recomputed_part(const Candidate& candidate, const PlanRequest& request);

@@ -33,7 +33,7 @@ std::vector<Measure> measures_of_one() {
 }
 
 // With many ranks the measures go on from whole blocks on one device.
-std::vector<Measure> measures_of_many(const PlanRequest& request, const Gpt2Config& model) {
+std::vector<Measure> measures_of_many(const PlanRequest& request, const ModelConfig& model) {
   Candidate grid = on_all_ranks("09_3d_parallel", 0, request);
   grid.tensor = std::min(request.num_ranks, request.cluster.devices_per_node);
   while (!can_split(model, grid.tensor) || request.num_ranks % grid.tensor != 0) --grid.tensor;
@@ -73,7 +73,7 @@ size_t state_bytes(const PlanRequest& request) {
   return request.dtype == "fp64" ? 4 * 8 : 4 * 4;
 }
 
-std::string one_device_text(const PlanRequest& request, const Gpt2Config& model) {
+std::string one_device_text(const PlanRequest& request, const ModelConfig& model) {
   const size_t num_parameters = describe(model).num_parameters();
   const size_t bytes = state_bytes(request) * num_parameters;
   const size_t memory = request.cluster.device_memory;
@@ -117,7 +117,7 @@ std::string nodes_text(const PlanRequest& request) {
 
 }  // namespace
 
-std::string explanation(const PlanRequest& request, const Gpt2Config& model) {
+std::string explanation(const PlanRequest& request, const ModelConfig& model) {
   std::string text = format("\n  %-46s %-16s %10s\n", "Out of memory? One measure after another",
                             "lesson", "GiB a rank");
   for (const Measure& measure : measures_of_one()) text += measure_text(measure, request);

@@ -148,7 +148,7 @@ size_t print_choice(const std::vector<Offer>& offers, const Limits& limits) {
   return choice.best.front();
 }
 
-void print_plans(const Searched& searched, const Gpt2Config& model, const PlanFlags& flags) {
+void print_plans(const Searched& searched, const ModelConfig& model, const PlanFlags& flags) {
   const auto& [request, result] = searched;
   if (result.plans.empty()) throw Error(no_plan_text(result, request));
   const Plan& best = result.plans.front();
@@ -170,7 +170,7 @@ void plan(const PlanFlags& flags) {
   }
   PlanRequest request = request_of(flags);
   // Lesson 01 on one device says whether the flags describe a model.
-  const Gpt2Config model = prepare(Candidate(), request).config.model;
+  const ModelConfig model = prepare(Candidate(), request).config.model;
   if (flags.global_batch_size == 0) {
     request.global_batch_size = default_batch(request.num_ranks, model);
   }

@@ -75,7 +75,7 @@ std::string reason(const Family& family, const SearchResult& result, const PlanR
 
 std::string gib(size_t bytes) { return format("%.1f", static_cast<double>(bytes) / (1 << 30)); }
 
-std::string request_text(const PlanRequest& request, const Gpt2Config& model) {
+std::string request_text(const PlanRequest& request, const ModelConfig& model) {
   const Cluster& cluster = request.cluster;
   return concat(with_commas(describe(model).num_parameters()), " parameters, ",
                 counted(request.global_batch_size, "sequence"), " of ",
@@ -86,7 +86,7 @@ std::string request_text(const PlanRequest& request, const Gpt2Config& model) {
 }
 
 std::string plans_text(const SearchResult& result, const PlanRequest& request,
-                       const Gpt2Config& model, size_t top) {
+                       const ModelConfig& model, size_t top) {
   std::string text = format("\n%3s  %-16s %-36s %-9s %5s %5s %10s %12s %5s %6s %6s %6s %6s\n", "",
                             "lesson", "layout", "recompute", "micro", "dtype", "step ms",
                             "tokens/s", "MFU", "GiB", "comm.", "bubble", "again");
@@ -131,7 +131,7 @@ std::string commands_text(const Plan& plan, const PlanRequest& request) {
                 "\nrun:      ", real_command(plan.candidate, request), "\n");
 }
 
-std::string tokens_text(const Plan& plan, const PlanRequest& request, const Gpt2Config& model,
+std::string tokens_text(const Plan& plan, const PlanRequest& request, const ModelConfig& model,
                         double tokens) {
   const double step = tokens_per_step(request, model);
   const Price price = price_of({.name = "",

@@ -44,7 +44,7 @@ auto frugality(const Candidate& candidate) {
 
 class Search {
  public:
-  Search(const PlanRequest& request, const Gpt2Config& model, size_t num_wanted, double seconds)
+  Search(const PlanRequest& request, const ModelConfig& model, size_t num_wanted, double seconds)
       : request_(request),
         watched_(request),
         model_(describe(model)),
@@ -217,7 +217,7 @@ std::string family_of(const Candidate& candidate) {
   return axes.empty() ? candidate.lesson : concat(candidate.lesson, ", ", axes);
 }
 
-SearchResult search_plans(const PlanRequest& request, const Gpt2Config& model, size_t num_wanted,
+SearchResult search_plans(const PlanRequest& request, const ModelConfig& model, size_t num_wanted,
                           double seconds) {
   return Search(request, model, num_wanted, seconds).run();
 }

@@ -45,7 +45,7 @@ std::string family_of(const Candidate& candidate);
 // is faster than all bounds and `num_wanted` steps were simulated, or when this has taken `seconds`
 // of a core, even in the middle of a step. After a quarter of them without a plan, the first
 // candidate that fits is simulated. If nothing fits, `num_unknown` is 0.
-SearchResult search_plans(const PlanRequest& request, const Gpt2Config& model, size_t num_wanted,
+SearchResult search_plans(const PlanRequest& request, const ModelConfig& model, size_t num_wanted,
                           double seconds);
 
 }  // namespace ladder

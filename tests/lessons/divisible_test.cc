@@ -28,7 +28,7 @@ std::string refusal(Body body) {
 }
 
 template <class T>
-std::string refusal_of(const Gpt2Config& model, size_t tensor_size) {
+std::string refusal_of(const ModelConfig& model, size_t tensor_size) {
   const Program program = make_program<T>();
   std::vector<std::string> flags = {"--layers",
                                     concat(model.num_layers),
@@ -57,12 +57,12 @@ TEST_CASE("sizes that do not divide are refused alike by lessons and tools, and 
   size_t num_refused = 0;
   testing::for_random_cases(40, [&](size_t) {
     const size_t heads = 1 + below(8), tensor = 2 + below(6);
-    const Gpt2Config model = {.num_layers = 2,
-                              .num_heads = heads,
-                              .hidden = 8 * heads,
-                              .vocab_size = 256 + below(20),
-                              .sequence_length = 8,
-                              .ffn = (below(2) == 0 ? 1 : tensor) * (1 + below(60))};
+    const ModelConfig model = {.num_layers = 2,
+                               .num_heads = heads,
+                               .hidden = 8 * heads,
+                               .vocab_size = 256 + below(20),
+                               .sequence_length = 8,
+                               .ffn = (below(2) == 0 ? 1 : tensor) * (1 + below(60))};
     CAPTURE(heads, tensor, model.ffn, model.vocab_size);
     const std::string words = refusal([&] { rank_layout(model, {.tensor_size = tensor}); });
     CHECK(words.empty() == can_split(model, tensor));

@@ -21,7 +21,7 @@ using namespace testing;
 // A model with frozen parts, and what follows from it, written without the layout.
 struct Frozen {
   explicit Frozen(RunConfig run) : config(std::move(run)) {
-    Gpt2Config whole = config.model;
+    ModelConfig whole = config.model;
     whole.frozen.clear();
     units = describe(whole).units;
   }
@@ -324,7 +324,7 @@ TEST_CASE("backward launches the products of what is trained, down to the lowest
 TEST_CASE("what cannot be frozen is refused") {
   const auto make = [](std::vector<std::string> frozen, const ModelPartition& part,
                        size_t experts) {
-    Gpt2Config model = equivalence_config(DType::fp32, 1).model;
+    ModelConfig model = equivalence_config(DType::fp32, 1).model;
     model.experts.num_experts = experts;
     model.frozen = std::move(frozen);
     Layout(model, 1, part);

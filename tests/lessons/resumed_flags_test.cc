@@ -19,7 +19,7 @@ using Flags = std::vector<std::string>;
 // What two runs compare.
 struct Compared {
   std::map<std::string, std::string> settings;
-  Gpt2Config model;
+  ModelConfig model;
   std::string layout;
 };
 

@@ -22,7 +22,7 @@ class WeightsOnDisk {
  public:
   using Adjust = std::function<void(const std::string& name, std::vector<float>& values)>;
   explicit WeightsOnDisk(
-      const Gpt2Config& model, const Adjust& adjust = [](const auto&, auto&) {}) {
+      const ModelConfig& model, const Adjust& adjust = [](const auto&, auto&) {}) {
     const char* const folder = std::getenv("TEST_TMPDIR");
     path_ = concat(folder != nullptr ? folder : "/tmp", "/weights_", getpid(), ".safetensors");
     const Layout layout(model, 1);

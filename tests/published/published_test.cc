@@ -101,11 +101,11 @@ TEST_CASE("twelve memory values of 2022") {
 // size, with t tensor-parallel ranks, in bf16.
 double our_bytes(const Row& row, double t) {
   const auto count = [&](const char* key) { return static_cast<size_t>(row[key]); };
-  const Gpt2Config config = {.num_layers = count("layers"),
-                             .num_heads = count("heads"),
-                             .hidden = count("hidden"),
-                             .vocab_size = count("vocab"),
-                             .sequence_length = count("sequence_length")};
+  const ModelConfig config = {.num_layers = count("layers"),
+                              .num_heads = count("heads"),
+                              .hidden = count("hidden"),
+                              .vocab_size = count("vocab"),
+                              .sequence_length = count("sequence_length")};
   double bytes = 0;
   for (const ActivationSpec& spec : block_activation_specs(dense_sublayers(config))) {
     const double size = spec.kind == ActivationSpec::Kind::rows ? 2 : 4;

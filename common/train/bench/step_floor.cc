@@ -10,7 +10,7 @@
 
 namespace ladder {
 
-std::vector<StepFloor::Layer> StepFloor::layers_of(const Gpt2Config& config, size_t rows) {
+std::vector<StepFloor::Layer> StepFloor::layers_of(const ModelConfig& config, size_t rows) {
   std::vector<Layer> layers = {{rows, config.hidden, config.vocab_size, true}};
   for (size_t block = 0; block < config.num_layers; ++block) {
     for (const Sublayer& sublayer : sublayers_of(config, block)) {
@@ -23,7 +23,7 @@ std::vector<StepFloor::Layer> StepFloor::layers_of(const Gpt2Config& config, siz
   return layers;
 }
 
-StepFloor::StepFloor(const Gpt2Config& config, DType dtype, size_t rows, DeviceType device)
+StepFloor::StepFloor(const ModelConfig& config, DType dtype, size_t rows, DeviceType device)
     : StepFloor(layers_of(config, rows), describe(config).num_parameters(), dtype, device) {}
 
 StepFloor::StepFloor(std::vector<Layer> layers, size_t num_parameters, DType dtype,

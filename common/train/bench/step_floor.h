@@ -29,10 +29,10 @@ class StepFloor {
   // Returns the linear layers of a model for micro-batches of `rows` rows: the classifier, and
   // those of each transformer block. Of a block with experts it returns those of attention alone:
   // how many rows an expert has is up to the router.
-  static std::vector<Layer> layers_of(const Gpt2Config& config, size_t rows);
+  static std::vector<Layer> layers_of(const ModelConfig& config, size_t rows);
 
   // The floor of a model without experts.
-  StepFloor(const Gpt2Config& config, DType dtype, size_t rows,
+  StepFloor(const ModelConfig& config, DType dtype, size_t rows,
             DeviceType device = DeviceType::cpu);
   // The floor of these layers, with AdamW on num_parameters elements. REQUIRES: there are at least
   // as many as the layers have.

@@ -1,47 +1,87 @@
 #include "common/train/flags/model_flags.h"
 
 #include "common/io/path.h"
+#include "common/model/family.h"
 #include "common/model/published_config.h"
 #include "common/train/flags/inputs.h"
 #include "common/train/flags/validators.h"
 
 namespace ladder {
 
-void ModelFlags::add_to(CLI::App& app, RunConfig& config) {
-  const auto add = [&](const char* name, auto& value, const char* text) {
-    return app.add_option(name, value, text)->group("Model");
+namespace {
+
+// Adds the flag of one of the family's choices.
+CLI::Option* add_choice(CLI::App& app, const FamilyChoice& choice, std::string& value) {
+  const auto fault = [choice](const std::string& text) {
+    ModelConfig scratch;
+    return choice.set(scratch, text) ? "" : concat("expected ", choice.expected);
   };
-  preset_ = add("--model", config.model_name,
-                "Preset: nano, tiny, gpt2, gpt2-medium, gpt2-large, gpt2-xl, 70b, gpt3-175b [that "
-                "of --init's folder, or tiny]");
-  add("--layers", layers_, "Transformer blocks [preset]")->check(whole(1, 10'000));
-  add("--heads", heads_, "Attention heads [preset]")->check(whole(1, 10'000));
-  add("--hidden", hidden_, "Hidden size, a multiple of the heads [preset]")
-      ->check(whole(1, 1'000'000));
-  add("--ffn", ffn_, "Elements of an MLP's inner layer [4 times the hidden size]")
-      ->check(whole(1, 10'000'000));
-  app.add_flag("--untied", untied_,
-               "The classifier has a weight of its own, not the token embedding's")
+  return app.add_option(choice.flag(), value, choice.help)->check(CLI::Validator(fault, ""));
+}
+
+}  // namespace
+
+std::vector<CLI::Option*> SizeFlags::add_to(CLI::App& app) {
+  std::vector<CLI::Option*> flags;
+  const auto add = [&](const char* name, auto& value, const char* text, int64_t most) {
+    flags.push_back(app.add_option(name, value, text)->check(whole(1, most)));
+  };
+  add("--layers", layers_, "Transformer blocks [preset]", 10'000);
+  add("--heads", heads_, "Attention heads [preset]", 10'000);
+  add("--hidden", hidden_, "Hidden size, a multiple of the heads [preset]", 1'000'000);
+  add("--ffn", ffn_, "Elements of an MLP's inner layer [preset, or 4 times the hidden size]",
+      10'000'000);
+  flags.push_back(app.add_flag(
+      "--untied", untied_, "The classifier has a weight of its own, not the token embedding's"));
+  add("--vocab", vocab_, "Vocabulary size [preset]", 100'000'000);
+  add("--sequence-length", sequence_length_, "Tokens in a sequence [preset]", 10'000'000);
+  choices_.resize(family_choices().size());
+  for (size_t i = 0; i < choices_.size(); ++i) {
+    flags.push_back(add_choice(app, family_choices()[i], choices_[i]));
+  }
+  return flags;
+}
+
+ModelConfig SizeFlags::applied_to(ModelConfig model) const {
+  model.num_layers = layers_.value_or(model.num_layers);
+  model.num_heads = heads_.value_or(model.num_heads);
+  model.hidden = hidden_.value_or(model.hidden);
+  model.vocab_size = vocab_.value_or(model.vocab_size);
+  model.sequence_length = sequence_length_.value_or(model.sequence_length);
+  model.ffn = ffn_.value_or(model.ffn);
+  model.untied = untied_ || model.untied;
+  for (size_t i = 0; i < choices_.size(); ++i) {
+    if (!choices_[i].empty()) family_choices()[i].set(model, choices_[i]);
+  }
+  return model;
+}
+
+void ModelFlags::add_to(CLI::App& app, RunConfig& config) {
+  std::string names;
+  for (const ModelPreset& preset : presets()) {
+    names += concat(names.empty() ? "" : ", ", preset.name);
+  }
+  preset_ = app.add_option("--model", config.model_name,
+                           concat("Preset: ", names, " [that of --init's folder, or tiny]"))
+                ->group("Model");
+  for (CLI::Option* flag : sizes_.add_to(app)) flag->group("Model");
+  app.add_option("--init", config.init,
+                 "Start from the weights in this safetensors file, dump, or folder of "
+                 "transformers, whose config.json has the sizes")
+      ->check(path())
       ->group("Model");
-  add("--vocab", vocab_, "Vocabulary size [preset]")->check(whole(1, 100'000'000));
-  add("--sequence-length", sequence_length_, "Tokens in a sequence [preset]")
-      ->check(whole(1, 10'000'000));
-  add("--init", config.init,
-      "Start from the weights in this safetensors file, dump, or folder of transformers, whose "
-      "config.json has the sizes")
-      ->check(path());
 }
 
 namespace {
 
-bool have_same_blocks(const Gpt2Config& a, const Gpt2Config& b) {
+bool have_same_blocks(const ModelConfig& a, const ModelConfig& b) {
   return a.num_layers == b.num_layers && a.num_heads == b.num_heads && a.hidden == b.hidden;
 }
 
 // Returns the preset with the blocks of this model, or the largest one that is not wider.
-const Gpt2Preset& preset_like(const Gpt2Config& model) {
-  const Gpt2Preset* found = &kGpt2Presets[0];
-  for (const Gpt2Preset& preset : kGpt2Presets) {
+const ModelPreset& preset_like(const ModelConfig& model) {
+  const ModelPreset* found = &presets()[0];
+  for (const ModelPreset& preset : presets()) {
     if (have_same_blocks(preset.config, model)) return preset;
     if (preset.config.hidden <= model.hidden) found = &preset;
   }
@@ -50,9 +90,9 @@ const Gpt2Preset& preset_like(const Gpt2Config& model) {
 
 }  // namespace
 
-const Gpt2Preset& ModelFlags::resolve(RunConfig& config) const {
-  const Gpt2Preset* preset = &find_preset(config.model_name);
-  Gpt2Config sizes = preset->config;
+const ModelPreset& ModelFlags::resolve(RunConfig& config) const {
+  const ModelPreset* preset = &find_preset(config.model_name);
+  ModelConfig sizes = preset->config;
   const std::string file = published_config_of(config);
   if (!file.empty() && preset_->count() == 0) {
     sizes = named_by("--init", [&] { return read_published_config(file); });
@@ -60,13 +100,7 @@ const Gpt2Preset& ModelFlags::resolve(RunConfig& config) const {
     preset = &preset_like(sizes);
     config.model_name = have_same_blocks(preset->config, sizes) ? preset->name : "of --init";
   }
-  config.model = {.num_layers = layers_.value_or(sizes.num_layers),
-                  .num_heads = heads_.value_or(sizes.num_heads),
-                  .hidden = hidden_.value_or(sizes.hidden),
-                  .vocab_size = vocab_.value_or(sizes.vocab_size),
-                  .sequence_length = sequence_length_.value_or(sizes.sequence_length),
-                  .ffn = ffn_ > 0 ? ffn_ : sizes.ffn,
-                  .untied = untied_ || sizes.untied};
+  config.model = sizes_.applied_to(sizes);
   check_config(config.model);
   if (!file.empty() && preset_->count() > 0) {
     named_by(concat("--model ", config.model_name, ": --init").c_str(),

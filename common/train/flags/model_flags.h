@@ -3,11 +3,27 @@
 
 #include <cstddef>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "common/io/cli11.h"
 #include "common/train/trainer/config.h"
 
 namespace ladder {
+
+// The flags of a model's sizes and of its family's choices (common/model/family.h).
+class SizeFlags {
+ public:
+  // Adds the flags, and returns them. This object must live until the app has parsed.
+  std::vector<CLI::Option*> add_to(CLI::App& app);
+  // Returns the model with what the flags say instead.
+  ModelConfig applied_to(ModelConfig model) const;
+
+ private:
+  std::optional<size_t> layers_, heads_, hidden_, ffn_, vocab_, sequence_length_;
+  bool untied_ = false;
+  std::vector<std::string> choices_;  // as in family_choices(); empty if not given
+};
 
 class ModelFlags {
  public:
@@ -18,13 +34,11 @@ class ModelFlags {
   // the preset if --model is given, else from the config.json in the folder of --init, else from
   // the default preset. Returns the preset whose other defaults suit the model. Throws UserError if
   // a file is damaged or describes another model than the flags, or if sizes do not go together.
-  const Gpt2Preset& resolve(RunConfig& config) const;
+  const ModelPreset& resolve(RunConfig& config) const;
 
  private:
   const CLI::Option* preset_ = nullptr;
-  std::optional<size_t> layers_, heads_, hidden_, vocab_, sequence_length_;
-  size_t ffn_ = 0;
-  bool untied_ = false;
+  SizeFlags sizes_;
 };
 
 }  // namespace ladder

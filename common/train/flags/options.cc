@@ -182,7 +182,10 @@ RunConfig Options::resolve(const ProcessGrid& grid, size_t node_size) const {
   raw.virtual_flags.check(is_virtual());
   RunConfig config = raw.config;
   const size_t data_size = grid.data_size, num_ranks = grid.world_size();
-  const Gpt2Preset& preset = raw.model.resolve(config);
+  const ModelPreset& preset = raw.model.resolve(config);
+  if (config.model.experts.num_experts > 0 && !lesson_.has_experts) {
+    throw UserError(concat("--model ", config.model_name, " has experts; take 15_expert_parallel"));
+  }
   config.dtype = parse_dtype(raw.dtype, lesson_);
   check_rounding(config, grid);
   config.device =

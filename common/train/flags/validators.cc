@@ -116,7 +116,7 @@ CLI::Option* add_whole_list(CLI::App& app, const std::string& name, std::vector<
 }
 
 void check_countable(const RunConfig& config) {
-  const Gpt2Config& m = config.model;
+  const ModelConfig& m = config.model;
   const auto real_number = [](size_t count) { return static_cast<double>(count); };
   const double c = real_number(m.hidden), l = real_number(m.num_layers);
   const double f = real_number(m.ffn_size());

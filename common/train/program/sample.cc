@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "common/io/printable.h"
-#include "common/model/gpt2.h"
+#include "common/model/model.h"
 #include "kernels/elementwise.h"
 #include "kernels/runtime/random.h"
 
@@ -91,7 +91,7 @@ std::string sample_text(const RunConfig& config, const Vocabulary& vocabulary, i
   const size_t context =
       std::min(config.model.sequence_length, tokens.size() - 1 + config.sample_tokens);
   const auto experts = mixture ? mixture(layout, memory, context) : nullptr;
-  const Gpt2 model(layout, parameters, TensorView(), {}, {}, {}, experts.get());
+  const Model model(layout, parameters, TensorView(), {}, {}, {}, experts.get());
 
   Activations activations(memory, layout, config.dtype, 1, context);
   const ModelWorkspace workspace(memory, layout, config.dtype, 1, context);

@@ -37,7 +37,7 @@ std::string flags_text(const RunConfig& config) {
 std::string header_text(const LessonInfo& lesson, const RunConfig& config, const ProcessGrid& grid,
                         const Corpus& corpus, const NeededMemory& memory,
                         const std::string& communication) {
-  const Gpt2Config& model = config.model;
+  const ModelConfig& model = config.model;
   const size_t micro_batches = config.num_micro_batches(grid.data_size);
   std::string text = concat(lesson.name, ": ", lesson.description, "\n", config.flags_note);
   text += concat("  model    ", config.model_name, ": ", counted(model.num_layers, "layer"), ", ",

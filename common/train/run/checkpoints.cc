@@ -19,8 +19,8 @@
 namespace ladder {
 namespace {
 
-bool same_model(Gpt2Config a, Gpt2Config b) {
-  for (Gpt2Config* model : {&a, &b}) model->ffn = model->ffn_size();  // 0 stands for a default
+bool same_model(ModelConfig a, ModelConfig b) {
+  for (ModelConfig* model : {&a, &b}) model->ffn = model->ffn_size();  // 0 stands for a default
   return a == b;
 }
 

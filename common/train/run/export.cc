@@ -25,7 +25,7 @@ std::string generation_config(std::optional<int32_t> end) {
 }
 
 // Throws UserError if transformers has no such model, or if its files would lie in a checkpoint.
-void require_exportable(const std::string& path, const Gpt2Config& config) {
+void require_exportable(const std::string& path, const ModelConfig& config) {
   if (config.experts.num_experts > 0) {
     throw UserError(concat(path, ": the model has experts, and a GPT-2 of transformers has none"));
   }
@@ -35,7 +35,7 @@ void require_exportable(const std::string& path, const Gpt2Config& config) {
 }
 
 // Throws UserError unless the disk has room for the model beside this path.
-void require_space(const std::string& path, const std::string& partial, const Gpt2Config& config) {
+void require_space(const std::string& path, const std::string& partial, const ModelConfig& config) {
   std::error_code error;
   const uint64_t needed = describe(config).num_parameters() * sizeof(float);
   const uint64_t available = std::filesystem::space(partial, error).available;
@@ -46,7 +46,7 @@ void require_space(const std::string& path, const std::string& partial, const Gp
 
 // Returns the tensors of the file. All names lack the prefix that transformers gives them, or none
 // do; a classifier's own weight never has it. So beside that one the others need it.
-std::vector<SafetensorsWriter::Tensor> exported_tensors(const Gpt2Config& config) {
+std::vector<SafetensorsWriter::Tensor> exported_tensors(const ModelConfig& config) {
   auto tensors = tensors_of(describe(config), DType::fp32);
   if (!config.untied) return tensors;
   for (SafetensorsWriter::Tensor& tensor : tensors) {
@@ -57,7 +57,7 @@ std::vector<SafetensorsWriter::Tensor> exported_tensors(const Gpt2Config& config
 
 }  // namespace
 
-ExportFolder::ExportFolder(const std::string& path, const Gpt2Config& config)
+ExportFolder::ExportFolder(const std::string& path, const ModelConfig& config)
     : config_(config), folder_(named_by("--export", [&] {
         require_exportable(path, config);
         return PartialFolder(path);

@@ -22,7 +22,7 @@ class ExportFolder {
   // Makes the partial folder. Throws a UserError that names --export if the folder cannot be made,
   // if it is there and not empty, if it lies in a checkpoint, if the model has experts, or if the
   // disk has too little room for it.
-  ExportFolder(const std::string& path, const Gpt2Config& config);
+  ExportFolder(const std::string& path, const ModelConfig& config);
 
   // Writes everything. `visit` gives every parameter of the model to a sink, in the order of the
   // model's description, in fp32 or fp64. Throws an Error if the disk is full, or if a parameter is
@@ -33,7 +33,7 @@ class ExportFolder {
   void write_text(const std::string& name, const std::string& text) const;
   void write_weights(const std::function<void(const TensorSink&)>& visit) const;
 
-  Gpt2Config config_;
+  ModelConfig config_;
   PartialFolder folder_;
 };
 

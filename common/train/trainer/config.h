@@ -31,7 +31,7 @@ struct FlagValue {
 // All choices, with defaults. Options::resolve() fills in those that depend on others.
 struct RunConfig {
   std::string model_name = "tiny";
-  Gpt2Config model;
+  ModelConfig model;
   std::string data;        // paths and patterns (data_files.h); empty = the built-in text
   std::string flags_file;  // path of the file of --config; empty = none
   std::string flags_note;  // what was read from it, a line of the header

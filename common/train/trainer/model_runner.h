@@ -8,7 +8,7 @@
 #include <span>
 #include <vector>
 
-#include "common/model/gpt2.h"
+#include "common/model/model.h"
 #include "common/train/trainer/micro_batch.h"
 
 namespace ladder {
@@ -41,8 +41,8 @@ class ModelRunner {
     // The layouts of the model chunks; empty: there is one, with the layout of all.
     std::span<const Layout> chunks = {};
   };
-  // `layout` is that of all that this rank holds. `parameters` and `gradients` are those of Gpt2
-  // (common/model/gpt2.h). The context, the layouts and the two buffers must outlive this object.
+  // `layout` is that of all that this rank holds. `parameters` and `gradients` are those of Model
+  // (common/model/model.h). The context, the layouts and the two buffers must outlive this object.
   // REQUIRES: there is one chunk if activations wait on the host.
   ModelRunner(const TrainerContext& context, const Layout& layout, ConstTensorView parameters,
               TensorView gradients, const Options& options);
@@ -114,7 +114,7 @@ class ModelRunner {
   ModelWorkspace workspace_;
   std::unique_ptr<Dropped> dropped_;            // what blocks drop, in turn
   std::unique_ptr<ActivationOffload> offload_;  // null: activations wait on the device
-  std::deque<Gpt2> models_;                     // by chunk
+  std::deque<Model> models_;                    // by chunk
   std::vector<std::vector<size_t>> units_;      // by chunk and its unit: the stage's unit
   std::vector<std::unique_ptr<Buffer>> buffers_;
   LossSum losses_;

@@ -39,7 +39,7 @@ struct RankState {
   std::vector<std::vector<double>> buffers;  // of each kind, if it is fp64: one after the other
   std::vector<NamedSlice> slices;            // what it owns
 
-  RankState(const Gpt2Config& model, const ProcessGrid& grid, DType dtype)
+  RankState(const ModelConfig& model, const ProcessGrid& grid, DType dtype)
       : layout(rank_layout(model, grid)) {
     slices = stored_slices([&](std::string_view) {
       const size_t n = layout.num_elements();
@@ -71,7 +71,7 @@ inline void write_files(const std::string& folder, const CheckpointIndex& index,
 
 // Writes a checkpoint into a folder of checkpoints and returns its path.
 inline std::string write_checkpoint(const std::string& folder, const ProcessGrid& layout,
-                                    int64_t step = 50, const Gpt2Config& model = kSmall,
+                                    int64_t step = 50, const ModelConfig& model = kSmall,
                                     DType dtype = DType::fp32) {
   CheckpointFolder checkpoints(folder);
   write_files(checkpoints.begin(step), empty_index(model, layout, step), dtype);

@@ -14,11 +14,11 @@
 namespace ladder {
 
 // Four heads and a few odd sizes: it can be split in many ways.
-inline constexpr Gpt2Config kSmall = {
+inline constexpr ModelConfig kSmall = {
     .num_layers = 2, .num_heads = 4, .hidden = 8, .vocab_size = 11, .sequence_length = 5};
 
 // The index of a checkpoint of these ranks, without tensors.
-inline CheckpointIndex empty_index(const Gpt2Config& model, const ProcessGrid& layout,
+inline CheckpointIndex empty_index(const ModelConfig& model, const ProcessGrid& layout,
                                    int64_t step) {
   CheckpointIndex index;
   index.lesson = "09_3d_parallel";
@@ -38,7 +38,7 @@ inline std::vector<Slice> slices_without_memory(const Layout& layout, const Proc
 }
 
 // A whole index, with made-up checksums. REQUIRES: no slice has more than one file block.
-inline CheckpointIndex whole_index(const Gpt2Config& model, ProcessGrid grid, int64_t step = 50) {
+inline CheckpointIndex whole_index(const ModelConfig& model, ProcessGrid grid, int64_t step = 50) {
   CheckpointIndex index = empty_index(model, grid, step);
   for (grid.rank = 0; grid.rank < grid.world_size(); ++grid.rank) {
     const Layout layout = rank_layout(model, grid);

@@ -60,7 +60,7 @@ TEST_CASE("elements are stored in any dtype and read in any dtype") {
 }
 
 // Tensors of several file blocks: wte has 2.4 MiB in fp64, and the largest of a block 0.5 MiB.
-constexpr Gpt2Config kLarge = {
+constexpr ModelConfig kLarge = {
     .num_layers = 1, .num_heads = 4, .hidden = 128, .vocab_size = 2500, .sequence_length = 5};
 
 TEST_CASE("a reader reads the file blocks that it needs and holds one of them") {

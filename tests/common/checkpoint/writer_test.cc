@@ -64,7 +64,7 @@ TEST_CASE("a rank that owns nothing writes a file without tensors") {
 
 TEST_CASE("elements reach the file file block by file block, each with its place") {
   const TestFolder folder;
-  const Gpt2Config model = {1, 1, 128, 2500, 1};  // wte has 320,000 elements
+  const ModelConfig model = {1, 1, 128, 2500, 1};  // wte has 320,000 elements
   const RankState state(model, {}, DType::fp64);
   std::vector<std::pair<size_t, size_t>> parts;  // of the first slice: begin and elements
   write_rank_files(folder.path(), 0, state.slices, [&](const NamedSlice& part) {

@@ -21,7 +21,7 @@ double product_flops(size_t rows, size_t in, size_t out) {
 TEST_CASE("operations cost what the products of their kernels cost") {
   const size_t b = 2, t = 8, c = 12, nh = 3, v = 30, rows = b * t;
   const size_t ffn = GENERATE(size_t{0}, size_t{20}), f = ffn == 0 ? 4 * c : ffn;
-  Gpt2Config config = {2, nh, c, v, t};
+  ModelConfig config = {2, nh, c, v, t};
   config.ffn = ffn;
   config.untied = ffn > 0;
   const ModelDescription model = describe(config);

@@ -17,7 +17,7 @@ class Golden : public GoldenFile {
  public:
   Golden() : GoldenFile("tests/golden/gpt2_small.safetensors") {}
 
-  Gpt2Config config() const {
+  ModelConfig config() const {
     return {setting("layers"), setting("heads"), setting("hidden"), setting("vocab"),
             setting("sequence_length")};
   }

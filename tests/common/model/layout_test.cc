@@ -4,7 +4,7 @@
 namespace ladder::testing {
 namespace {
 
-constexpr Gpt2Config kOdd = {
+constexpr ModelConfig kOdd = {
     .num_layers = 3, .num_heads = 3, .hidden = 15, .vocab_size = 37, .sequence_length = 11};
 
 TEST_CASE("the published models have their published numbers of parameters") {
@@ -14,7 +14,7 @@ TEST_CASE("the published models have their published numbers of parameters") {
                                            {"gpt2-large", 774'030'080},
                                            {"gpt2-xl", 1'557'611'200},
                                            {"gpt3-175b", 174'604'259'328}}));
-  const Gpt2Config config = find_preset(name).config;
+  const ModelConfig config = find_preset(name).config;
   CHECK(describe(config).num_parameters() == expected);
   const Layout layout(config, 1);
   CHECK(layout.num_parameters() == expected);
@@ -130,8 +130,8 @@ TEST_CASE("activations and workspace take what the READMEs' formulas say") {
   const DType dtype = GENERATE(DType::fp32, DType::fp64, DType::bf16);
   const auto [batch, tokens] =
       GENERATE(table<size_t, size_t>({{1, 1}, {3, 7}, {1, 11}, {23, 11}, {24, 11}, {60, 11}}));
-  const Gpt2Config config =
-      GENERATE(Gpt2Config(kOdd), Gpt2Config{1, 1, 1, 1, 11}, Gpt2Config{5, 2, 64, 300, 11});
+  const ModelConfig config =
+      GENERATE(ModelConfig(kOdd), ModelConfig{1, 1, 1, 1, 11}, ModelConfig{5, 2, 64, 300, 11});
   CAPTURE(dtype, batch, tokens, config.hidden);
   const size_t n = GENERATE(size_t{1}, size_t{2});
   if (config.num_heads % n != 0) return;
@@ -232,7 +232,7 @@ TEST_CASE("a part of several chunks holds each unit once") {
 }
 
 TEST_CASE("of tensors that tensor parallelism splits a rank holds its slice") {
-  const Gpt2Config config = {1, 2, 4, 5, 3};
+  const ModelConfig config = {1, 2, 4, 5, 3};
   const auto shapes = [&](size_t rank) {
     std::string text;
     const Layout layout(config, 1, {.tensor_rank = rank, .tensor_size = 2});

@@ -6,13 +6,13 @@
 namespace ladder::testing {
 namespace {
 
-constexpr Gpt2Config kSmall = {
+constexpr ModelConfig kSmall = {
     .num_layers = 2, .num_heads = 2, .hidden = 8, .vocab_size = 11, .sequence_length = 7};
 
 // The same with an inner layer that is narrower than q, k and v together, or wider than usual, and
 // a classifier of its own.
-Gpt2Config small_with(size_t ffn, bool untied) {
-  Gpt2Config config = kSmall;
+ModelConfig small_with(size_t ffn, bool untied) {
+  ModelConfig config = kSmall;
   config.ffn = ffn;
   config.untied = untied;
   return config;
@@ -54,8 +54,8 @@ double difference(TestModel& model, const Tokens& tokens, const Tokens& targets,
 
 TEST_CASE("gradients are the derivatives of the mean loss") {
   set_num_threads(1);
-  const Gpt2Config config = GENERATE(Gpt2Config(kSmall), small_with(20, false),
-                                     small_with(40, false), small_with(0, true));
+  const ModelConfig config = GENERATE(ModelConfig(kSmall), small_with(20, false),
+                                      small_with(40, false), small_with(0, true));
   CAPTURE(config.ffn, config.untied);
   TestModel model(config, DType::fp64, 3, 7);
   model.randomize(0.3);
@@ -128,7 +128,7 @@ TEST_CASE("evaluate gives the losses of classify, to the bit, and touches no gra
 }
 
 TEST_CASE("a micro-batch of several classifier blocks is the sum of smaller ones") {
-  Gpt2Config config = kSmall;
+  ModelConfig config = kSmall;
   config.sequence_length = 60;
   constexpr size_t kRows = 10;  // 600 tokens: two full blocks and a part of one
   constexpr size_t kBlockRows = classifier_rows(DeviceType::cpu);
@@ -157,7 +157,7 @@ TEST_CASE("a micro-batch of several classifier blocks is the sum of smaller ones
 
 TEST_CASE("a smaller micro-batch in larger memory gives the same bits") {
   const DType dtype = GENERATE(DType::fp32, DType::fp64);
-  Gpt2Config config = kSmall;
+  ModelConfig config = kSmall;
   config.sequence_length = 40;
   TestModel large(config, dtype, 9, 40), exact(config, dtype, 3, 7);
   for (TestModel* model : {&large, &exact}) model->randomize(0.3);

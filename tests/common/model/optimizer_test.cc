@@ -7,7 +7,7 @@
 namespace ladder::testing {
 namespace {
 
-constexpr Gpt2Config kConfig = {
+constexpr ModelConfig kConfig = {
     .num_layers = 2, .num_heads = 3, .hidden = 15, .vocab_size = 370, .sequence_length = 11};
 
 TEST_CASE("the learning rate warms up in a line and falls as a cosine") {

@@ -12,7 +12,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr Gpt2Config kConfig = {
+constexpr ModelConfig kConfig = {
     .num_layers = 2, .num_heads = 3, .hidden = 15, .vocab_size = 37, .sequence_length = 11};
 
 // What is said of this config.json for a model of kConfig, without the path.
@@ -64,7 +64,7 @@ TEST_CASE("a model is read as it was written") {
   longer["n_positions"] = 12;
   CHECK(fault(longer) == "");
 
-  Gpt2Config other = kConfig;
+  ModelConfig other = kConfig;
   other.ffn = 61;
   other.untied = true;
   const TestFolder folder;
@@ -91,7 +91,7 @@ TEST_CASE("the end of a text is read as it was written, of several the first") {
 TEST_CASE("what is not given is the smallest published GPT-2's") {
   const TestFolder folder;
   const std::string path = folder.write("config.json", "{}");
-  const Gpt2Config read = read_published_config(path);
+  const ModelConfig read = read_published_config(path);
   CHECK_NOTHROW(require_same_model(path, read, find_preset("gpt2").config));
   CHECK(fault(Json::object()) == "n_layer is 12, but the model has --layers 2");
 }

@@ -85,7 +85,7 @@ TEST_CASE("A range has a name of one or two words, cut after 63 characters") {
 }
 
 TEST_CASE("Units, passes, AdamW and collectives are ranges") {
-  const Gpt2Config config = {
+  const ModelConfig config = {
       .num_layers = 1, .num_heads = 1, .hidden = 16, .vocab_size = 17, .sequence_length = 4};
   TestModel model(config, DType::fp32, 1, 4);
   const Tokens tokens(1, 4, config.vocab_size, "tokens");

@@ -9,7 +9,7 @@
 namespace ladder::testing {
 namespace {
 
-constexpr Gpt2Config kSmall = {
+constexpr ModelConfig kSmall = {
     .num_layers = 5, .num_heads = 2, .hidden = 8, .vocab_size = 11, .sequence_length = 7};
 constexpr const char* kModes[] = {"none",  "cheap",   "attention", "mlp",     "block",
                                   "whole", "every-1", "every-2",   "every-3", "every-5"};
@@ -108,7 +108,7 @@ std::string walk_of(const Layout& layout, const RecomputePlan& plan) {
 }
 
 TEST_CASE("the walk recomputes a group from its first block on, just before its backward") {
-  Gpt2Config config = kSmall;
+  ModelConfig config = kSmall;
   config.num_layers = 4;
   const Layout layout(config, 1), stage(config, 1, {.first = 3, .end = 6});  // h.1 to h.3
   const auto plan = [](const char* mode, size_t blocks, size_t in_flight) {
@@ -143,7 +143,7 @@ struct Planned {
   ModelWorkspace workspace;
   SharedActivations shared;
   std::vector<Activations> buffers;
-  Gpt2 gpt2;
+  Model gpt2;
 };
 
 // The gradients of two micro-batches. With two buffers both go forward before the first goes back.

@@ -11,7 +11,7 @@
 namespace ladder {
 namespace {
 
-constexpr Gpt2Config kConfig = {
+constexpr ModelConfig kConfig = {
     .num_layers = 2, .num_heads = 2, .hidden = 6, .vocab_size = 11, .sequence_length = 5};
 
 // How often each element of each full tensor is in the slices.
@@ -112,7 +112,7 @@ TEST_CASE("slices lie where the layout says") {
 }
 
 TEST_CASE("experts: every element has one owner among the ranks that hold it") {
-  Gpt2Config config = {2, 2, 4, 6, 3};
+  ModelConfig config = {2, 2, 4, 6, 3};
   config.experts = {.num_experts = 4, .per_token = 1, .every = 2};
   const ModelDescription model = describe(config);
   std::vector<std::string> names;

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "common/model/gpt2.h"
+#include "common/model/model.h"
 #include "common/model/optimizer.h"
 #include "common/model/weights.h"
 #include "kernels/elementwise.h"
@@ -96,7 +96,7 @@ class Tokens {
 
 // A model with everything that one rank needs to train it.
 struct TestModel {
-  TestModel(const Gpt2Config& config, DType dtype_, size_t batch, size_t tokens,
+  TestModel(const ModelConfig& config, DType dtype_, size_t batch, size_t tokens,
             size_t world_size = 1)
       : dtype(dtype_),
         layout(config, world_size),
@@ -133,7 +133,7 @@ struct TestModel {
   // weights and gradients are, the model does not get to see the flat buffers.
   Values accumulate(ConstTensorView tokens, ConstTensorView targets, double loss_scale,
                     const Hooks& hooks = {}) {
-    const Gpt2 model = hooks.weights ? Gpt2(layout, {}, {}) : gpt2;
+    const Model model = hooks.weights ? Model(layout, {}, {}) : gpt2;
     model.forward(stream(), activations, workspace, tokens, hooks);
     model.classify(stream(), activations, workspace, targets, loss_scale, hooks);
     model.backward(stream(), activations, workspace, tokens, hooks);
@@ -145,7 +145,7 @@ struct TestModel {
   Tensor parameters, gradients, exp_avg, exp_avg_sq;
   Activations activations;
   ModelWorkspace workspace;
-  Gpt2 gpt2;
+  Model gpt2;
 };
 
 }  // namespace ladder::testing

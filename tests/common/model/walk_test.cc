@@ -8,7 +8,7 @@
 namespace ladder::testing {
 namespace {
 
-constexpr Gpt2Config kConfig = {
+constexpr ModelConfig kConfig = {
     .num_layers = 2, .num_heads = 1, .hidden = 4, .vocab_size = 5, .sequence_length = 3};
 
 // "h.1 backward rg!": reads weights, writes the gradient, which is then final.
@@ -60,7 +60,7 @@ TEST_CASE("in two halves, backward first goes all the way to the input") {
 }
 
 TEST_CASE("a classifier with a weight of its own has its gradient before backward begins") {
-  Gpt2Config untied = kConfig;
+  ModelConfig untied = kConfig;
   untied.untied = true;
   const Layout whole(untied, 1), last(untied, 1, {.first = 3});
   CHECK(text_of(whole, training_walk(whole)) ==

@@ -11,7 +11,7 @@
 namespace ladder::testing {
 namespace {
 
-constexpr Gpt2Config kConfig = {
+constexpr ModelConfig kConfig = {
     .num_layers = 2, .num_heads = 3, .hidden = 15, .vocab_size = 37, .sequence_length = 11};
 
 // The flat buffer, initialized in `parts` equal spans from the last to the first; padding is -1.
@@ -110,7 +110,7 @@ struct FileTensor {
 // The tensors that the model needs; each change is applied before they are written.
 class WeightsFolder {
  public:
-  explicit WeightsFolder(const Gpt2Config& config = kConfig) : layout(config, 1) {
+  explicit WeightsFolder(const ModelConfig& config = kConfig) : layout(config, 1) {
     const char* const parent = std::getenv("TEST_TMPDIR");
     path_ = std::string(parent != nullptr ? parent : "/tmp") + "/weights_XXXXXX";
     REQUIRE(mkdtemp(path_.data()) != nullptr);

@@ -33,9 +33,9 @@ Cut by_layers(const ModelDescription& model, const Cut& layers, size_t num_stage
 }
 
 TEST_CASE("the operations of parts add up to the model's, but for what are no matrix products") {
-  for (const Gpt2Preset& preset : kGpt2Presets) {
+  for (const ModelPreset& preset : presets()) {
     CAPTURE(preset.name);
-    const Gpt2Config& m = preset.config;
+    const ModelConfig& m = preset.config;
     const ModelDescription model = describe(m);
     // flops_per_token counts 6 for each parameter but positions; biases and norms multiply no
     // matrix.
@@ -100,7 +100,7 @@ Cut example_in(const std::string& message) {
 }
 
 TEST_CASE("the example works for every model and number of stages") {
-  for (const Gpt2Preset& preset : kGpt2Presets) {
+  for (const ModelPreset& preset : presets()) {
     for (size_t p = 1; p <= preset.config.num_layers + 2; ++p) {
       CAPTURE(preset.name, p);
       try {

@@ -11,7 +11,7 @@
 namespace ladder {
 namespace {
 
-constexpr Gpt2Config kConfig = {
+constexpr ModelConfig kConfig = {
     .num_layers = 3, .num_heads = 4, .hidden = 8, .vocab_size = 11, .sequence_length = 5};
 
 // How often each element of each tensor is owned by a rank of the grid.
@@ -68,7 +68,7 @@ TEST_CASE("a layout that the model cannot have is refused") {
   }));
   CHECK_THROWS_WITH(rank_layout(kConfig, grid), ContainsSubstring(why));
   CHECK_THROWS_AS(rank_layout(kConfig, grid), UserError);
-  Gpt2Config few_tokens = kConfig;
+  ModelConfig few_tokens = kConfig;
   few_tokens.vocab_size = 5;  // ceil(5 / 4) = 2 rows for each of three ranks, none for the last
   CHECK_THROWS_WITH(
       rank_layout(few_tokens, {.tensor_size = 4}),

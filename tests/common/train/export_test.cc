@@ -21,11 +21,11 @@ namespace {
 using Names = std::vector<std::string>;
 using Visit = std::function<void(const TensorSink&)>;
 
-constexpr Gpt2Config kConfig = {
+constexpr ModelConfig kConfig = {
     .num_layers = 1, .num_heads = 2, .hidden = 6, .vocab_size = 10, .sequence_length = 4};
 
 // Gives every tensor of the model, with elements from 0.1 on.
-void visit_all(const Gpt2Config& config, DType dtype, const TensorSink& sink, double factor = 1) {
+void visit_all(const ModelConfig& config, DType dtype, const TensorSink& sink, double factor = 1) {
   double number = 0;
   for (const UnitSpec& unit : describe(config).units) {
     for (const ParameterSpec& p : unit.parameters) {
@@ -44,7 +44,7 @@ Vocabulary tokens(std::optional<int32_t> end = {}) {
   return {.is_text = false, .tokenizer = {}, .end_of_text = end};
 }
 
-void write(const std::string& path, const Gpt2Config& config, const Vocabulary& vocabulary,
+void write(const std::string& path, const ModelConfig& config, const Vocabulary& vocabulary,
            DType dtype = DType::fp32) {
   ExportFolder folder(path, config);
   folder.write(vocabulary, [&](const TensorSink& sink) { visit_all(config, dtype, sink); });
@@ -88,7 +88,7 @@ TEST_CASE("bytes have a tokenizer and no end of text, other tokens the end that 
 
   // Whatever the vocabulary's size is: GPT-2's, that of bytes, another.
   const size_t size = GENERATE(10, 256, 50257);
-  Gpt2Config config = kConfig;
+  ModelConfig config = kConfig;
   config.vocab_size = size;
   write(folder / "known", config, tokens(3));
   CHECK(folder.list("known") ==
@@ -160,7 +160,7 @@ TEST_CASE("an export that fails leaves nothing") {
 TEST_CASE("a folder that cannot be written is refused when it is opened") {
   const TestFolder folder;
   folder.write("file", "text");
-  const auto refusal = [&](const std::string& name, const Gpt2Config& config) {
+  const auto refusal = [&](const std::string& name, const ModelConfig& config) {
     try {
       const ExportFolder out(folder / name, config);
     } catch (const UserError& error) {
@@ -175,7 +175,7 @@ TEST_CASE("a folder that cannot be written is refused when it is opened") {
   CHECK_THAT(refusal("out", {1000, 1, 1'000'000, 256, 32}),
              StartsWith(concat("--export ", folder / "out", ": the model takes ")) &&
                  ContainsSubstring(", and the disk has "));
-  Gpt2Config mixture = kConfig;
+  ModelConfig mixture = kConfig;
   mixture.experts = {.num_experts = 2, .per_token = 1, .every = 1};
   CHECK(refusal("out", mixture) ==
         concat("--export ", folder / "out",

@@ -43,7 +43,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     tokenizer.text_of(static_cast<int32_t>(tokenizer.size()) - 1);
   });
   survive(folder, [&] {
-    const ladder::Gpt2Config config = ladder::read_published_config(path);
+    const ladder::ModelConfig config = ladder::read_published_config(path);
     ladder::require_same_model(path, config, config);
   });
   survive(folder, [&] { ladder::SafetensorsFiles files(folder); });

@@ -232,7 +232,7 @@ TEST_CASE("tensors are placed by name, whatever their order") {
 // Makes a model that repeats the token that it sees: token i is the i-th unit vector, everything
 // else but the last norm's weight is zero, and a norm leaves the largest element the largest.
 void make_echo(const Model& model) {
-  const Gpt2Config& config = model.layout.config();
+  const ModelConfig& config = model.layout.config();
   const Unit &tokens = model.layout.units().front(), &norm = model.layout.units().back();
   float* const rows = model.tensor(tokens, tokens.parameters[0]).as<float>();
   for (size_t i = 0; i < config.vocab_size; ++i) rows[i * config.hidden + i] = 1;

@@ -105,7 +105,7 @@ void run_step(Stream& stream, const Layout& layout, Communicator& ranks) {
   compute_for(1e-4);
 }
 
-constexpr Gpt2Config kModel = {
+constexpr ModelConfig kModel = {
     .num_layers = 2, .num_heads = 1, .hidden = 8, .vocab_size = 16, .sequence_length = 4};
 
 TEST_CASE("a trace has every computation and every collective of both ranks, once and in order") {

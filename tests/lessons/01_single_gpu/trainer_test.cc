@@ -171,7 +171,7 @@ std::vector<Values> gradients_written_out(const RunConfig& config, int num_steps
     const Tensor tokens(memory, Category::workspace, DType::int32, {batch, length});
     const Tensor targets(memory, Category::workspace, DType::int32, {batch, length});
     fill_batch(corpus, Split::train, config.seed, static_cast<uint64_t>(step), 0, tokens, targets);
-    const Gpt2 model(layout, flat[0], grads);
+    const Model model(layout, flat[0], grads);
     model.forward(stream, activations, workspace, TokenViews(tokens));
     model.classify(stream, activations, workspace, targets, 1.0 / 256);
     model.backward(stream, activations, workspace, TokenViews(tokens));

@@ -5,7 +5,7 @@
 namespace ladder {
 namespace {
 
-constexpr Gpt2Config kModel = {
+constexpr ModelConfig kModel = {
     .num_layers = 3, .num_heads = 2, .hidden = 32, .vocab_size = 64, .sequence_length = 16};
 
 TEST_CASE("buckets are whole units from the last to the first, and the token embedding is alone") {

@@ -62,7 +62,7 @@ TEST_CASE("bytes and activations are as the README says") {
 }
 
 TEST_CASE("sizes that do not divide are refused, with one that does") {
-  Gpt2Config model = split_config(DType::fp32, 24).model;
+  ModelConfig model = split_config(DType::fp32, 24).model;
   CHECK_NOTHROW(check_slices(model, 4));
   CHECK_THROWS_WITH(check_slices(model, 3),
                     "--tensor-parallel-size 3: 4 heads and a vocabulary of 256 tokens cannot be "

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "common/data/batch.h"
-#include "common/model/gpt2.h"
+#include "common/model/model.h"
 #include "common/model/optimizer.h"
 #include "common/train/trainer/config.h"
 #include "kernels/elementwise.h"
@@ -112,7 +112,7 @@ class MixedReference {
     for (float master : masters) weights.push_back(rounded(master, config_.dtype));
     cast(stream, parameters,
          ConstTensorView(weights.data(), DType::fp32, DeviceType::cpu, {weights.size()}));  // exact
-    const Gpt2 model(layout_, parameters, sum);
+    const Model model(layout_, parameters, sum);
     for (size_t row = 0; row < rows; row += batch) {
       fill_batch(corpus_, Split::train, config_.seed, static_cast<uint64_t>(step),
                  rank * rows + row, tokens, targets);

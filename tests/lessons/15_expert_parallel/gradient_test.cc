@@ -4,7 +4,7 @@
 #include <cmath>
 #include <numeric>
 
-#include "common/model/gpt2.h"
+#include "common/model/model.h"
 #include "common/model/weights.h"
 #include "kernels/elementwise.h"
 #include "lessons/15_expert_parallel/expert_layer.h"
@@ -17,7 +17,7 @@ namespace {
 // A model of two blocks, the second with experts, and everything to run it on one micro-batch.
 // The router's factors multiply what a token adds to its losses.
 struct SmallModel {
-  SmallModel(const Gpt2Config& sizes, size_t batch, size_t num_tokens, double capacity_factor,
+  SmallModel(const ModelConfig& sizes, size_t batch, size_t num_tokens, double capacity_factor,
              double weight, RouterFactors router_factors)
       : config(sizes), rows{batch, num_tokens}, token_weight(weight), factors(router_factors) {
     experts.emplace(memory, memory, layout, DType::fp64, batch, num_tokens,
@@ -44,7 +44,7 @@ struct SmallModel {
     return std::accumulate(load.dropped.begin(), load.dropped.end(), 0.0);
   }
 
-  Gpt2Config config;
+  ModelConfig config;
   Shape rows;
   double token_weight;
   RouterFactors factors;
@@ -58,7 +58,7 @@ struct SmallModel {
   Activations activations{memory, layout, DType::fp64, rows[0], rows[1]};
   ModelWorkspace workspace{memory, layout, DType::fp64, rows[0], rows[1]};
   std::optional<ExpertLayer> experts;
-  std::optional<Gpt2> model;
+  std::optional<Model> model;
   double loss = 0;  // of the tokens
   ExpertLayer::Load load;
 };
@@ -68,7 +68,7 @@ TEST_CASE("gradients of every unit by finite differences") {
   const double capacity_factor = GENERATE(0.0, 0.7);
   CAPTURE(chosen, capacity_factor);
   constexpr size_t kBatch = 2, kTokens = 5;
-  Gpt2Config config = {2, 2, 6, 7, kTokens};
+  ModelConfig config = {2, 2, 6, 7, kTokens};
   config.experts = {.num_experts = 4, .per_token = chosen, .every = 2};
   SmallModel small(config, kBatch, kTokens, capacity_factor, 0.1, {.balance = 0.05, .z = 0.02});
   // Larger than a model begins with, so that no choice is near another and every part of the
@@ -121,8 +121,8 @@ TEST_CASE("losses and gradients as PyTorch computes them") {
   const auto [name, chosen, capacity_factor] = GENERATE(table<std::string, size_t, double>(
       {{"k1", 1, 0.0}, {"k1_capacity", 1, 1.0}, {"k2", 2, 0.0}, {"k2_capacity", 2, 1.0}}));
   CAPTURE(name);
-  Gpt2Config config = {golden.setting("layers"), golden.setting("heads"), golden.setting("hidden"),
-                       golden.setting("vocab"), golden.setting("sequence_length")};
+  ModelConfig config = {golden.setting("layers"), golden.setting("heads"), golden.setting("hidden"),
+                        golden.setting("vocab"), golden.setting("sequence_length")};
   config.experts = {
       .num_experts = golden.setting("experts"), .per_token = chosen, .every = config.num_layers};
   const std::vector<size_t>& sizes = golden.reader().find("tokens")->shape;

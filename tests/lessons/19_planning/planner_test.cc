@@ -22,7 +22,7 @@ PlanRequest request_for(const std::string& model, const std::string& cluster, si
   return request;
 }
 
-Gpt2Config model_of(const PlanRequest& request) {
+ModelConfig model_of(const PlanRequest& request) {
   return prepare(Candidate(), request).config.model;
 }
 
@@ -56,7 +56,7 @@ TEST_CASE("Bounds are below the simulated time of every candidate") {
                                                         {"tiny", "a100-80x2x2", 8},
                                                         {"tiny", "v100x4", 8}}));  // in fp16
   const PlanRequest request = request_for(model, cluster, batch);
-  const Gpt2Config config = model_of(request);
+  const ModelConfig config = model_of(request);
   size_t num_checked = 0;
   for (const Candidate& one : all_candidates(request, config)) {
     if (one.micro_batch_size > 2 || one.lesson == "06_offload") continue;
@@ -77,7 +77,7 @@ TEST_CASE("The first plan is the fastest of all layouts that fit") {
                                                         {"gpt2", "rtx3060x1x2", 4},
                                                         {"gpt2", "v100x2", 8}}));
   const PlanRequest request = request_for(model, cluster, batch);
-  const Gpt2Config config = model_of(request);
+  const ModelConfig config = model_of(request);
   double fastest = 1e30;
   for (const Candidate& one : all_candidates(request, config)) {
     if (!memory_need(one, request).fits) continue;
@@ -181,7 +181,7 @@ TEST_CASE("A request can name the stages of ZeRO, and axes that do not overlap")
   request.zero_stages = {1};
   request.recompute_modes = {"none"};
   request.no_overlap = {"data"};
-  const Gpt2Config config = model_of(request);
+  const ModelConfig config = model_of(request);
   bool has_data_alone = false;
   for (const Candidate& one : all_candidates(request, config)) {
     CHECK((one.lesson == "09_3d_parallel" && one.zero_stage == 1));

@@ -54,7 +54,7 @@ PlanRequest draw_request(Draw& draw, bool is_deep = false) {
   return request;
 }
 
-Gpt2Config model_of(const PlanRequest& request) {
+ModelConfig model_of(const PlanRequest& request) {
   return prepare(Candidate(), request).config.model;
 }
 
@@ -77,7 +77,7 @@ TEST_CASE("For random candidates bounds are below the step, and the memory is wh
   size_t num_checked = 0;
   for (size_t round = 0; round < 60; ++round) {
     const PlanRequest request = draw_request(draw, round % 3 == 0);
-    const Gpt2Config model = model_of(request);
+    const ModelConfig model = model_of(request);
     size_t num_taken = 0;
     for (const Candidate& one : draw_candidates(request, draw)) {
       CAPTURE(round, text_of(request), full_text(one));
@@ -112,7 +112,7 @@ TEST_CASE("For random requests the search finds the fastest, and its bounds hold
     PlanRequest request = draw_request(draw);
     request.global_batch_size = request.num_ranks * draw(1, 2);
     request.recompute_modes = {"none", draw.of<std::string>({"cheap", "attention", "block"})};
-    const Gpt2Config model = model_of(request);
+    const ModelConfig model = model_of(request);
     const std::vector<Candidate> all = draw_candidates(request, draw);
     // Room for some of them. The middle one of those that the lessons accept decides.
     request.cluster.device_memory = size_t{1} << 40;

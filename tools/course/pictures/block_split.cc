@@ -186,7 +186,7 @@ void draw_legend(Svg& svg, size_t num_ranks, bool splits_tokens) {
 
 }  // namespace
 
-std::string block_split(const Gpt2Config& config, size_t rank, size_t num_ranks,
+std::string block_split(const ModelConfig& config, size_t rank, size_t num_ranks,
                         bool splits_tokens) {
   const ModelDescription model = describe(config);
   const auto block = std::ranges::find(model.operations, OperationKind::block, &Operation::kind);

@@ -13,7 +13,7 @@ namespace ladder {
 // by columns (f) and after what is split by rows (g). With `splits_tokens` they split the tokens
 // outside of the two, too. What is held where is what the model's layout says.
 // REQUIRES: num_ranks divides the heads; rank < num_ranks.
-std::string block_split(const Gpt2Config& config, size_t rank, size_t num_ranks,
+std::string block_split(const ModelConfig& config, size_t rank, size_t num_ranks,
                         bool splits_tokens = false);
 
 }  // namespace ladder

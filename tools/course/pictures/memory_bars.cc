@@ -37,7 +37,7 @@ constexpr Colour colour_of(Category category) {
 }
 
 RunConfig config_of_gpt2() {
-  const Gpt2Preset& preset = find_preset("gpt2");
+  const ModelPreset& preset = find_preset("gpt2");
   RunConfig config;
   config.model_name = preset.name;
   config.model = preset.config;

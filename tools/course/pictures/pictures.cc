@@ -47,7 +47,7 @@ std::string schedule_of(Order order, size_t num_chunks) {
 
 std::vector<Picture> all_pictures(const std::string& root) {
   const std::string folder = "notes/pictures/";
-  const Gpt2Config& gpt2 = find_preset("gpt2").config;
+  const ModelConfig& gpt2 = find_preset("gpt2").config;
   return {
       {folder + "course_map.svg", course_map(read_lessons(root), read_core_path(root))},
       {folder + "ring_all_reduce.svg", draw_all_reduce(Algorithm::ring, 4)},

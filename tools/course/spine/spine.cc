@@ -103,7 +103,7 @@ void copy_checkpoint(SpineLine& line) {
 
 void search_layouts(SpineLine& line) {
   constexpr double kSeconds = 600;  // so many that it never stops early
-  const Gpt2Config model = prepare(Candidate(), request()).config.model;
+  const ModelConfig model = prepare(Candidate(), request()).config.model;
   const SearchResult found = search_plans(request(), model, 1, kSeconds);
   check(!found.plans.empty() && found.num_unknown == 0, "the search found the fastest layout");
   const Candidate& best = found.plans.front().candidate;

@@ -127,7 +127,7 @@ std::vector<std::string> add_measured(std::vector<Row>& rows, const std::string&
 }
 
 std::string table_of(std::span<const Row> rows, const Cluster& gpu, const RunConfig& config) {
-  const Gpt2Config& model = config.model;
+  const ModelConfig& model = config.model;
   double step = 0, measured = 0;
   for (const Row& row : rows) step += row.seconds, measured += row.measured;
   const bool is_measured = measured > 0;

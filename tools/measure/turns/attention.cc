@@ -12,7 +12,7 @@ class Attention {
   Attention(const TrainerContext& context, const ContextFlags& flags)
       : stream_(context.stream), share_(context, flags), functions_(share_.attention()) {
     const RunConfig& config = context.config;
-    const Gpt2Config& model = config.model;
+    const ModelConfig& model = config.model;
     const SlicePlan plan = flags.plan(config, context.ranks->grid);
     const size_t tokens = plan.num_tokens(context.ranks->grid.group_rank(Axis::context));
     const auto make = [&](Shape shape) {
@@ -21,8 +21,9 @@ class Attention {
       return tensor;
     };
     const size_t batch = config.global_batch_size;
-    for (Tensor* tensor : {&qkv_, &dqkv_}) *tensor = make({batch, tokens, 3 * model.hidden});
-    for (Tensor* tensor : {&out_, &dout_}) *tensor = make({batch, tokens, model.hidden});
+    for (Tensor* tensor : {&qkv_, &dqkv_})
+      *tensor = make({batch, tokens, model.query_columns() + 2 * model.key_columns()});
+    for (Tensor* tensor : {&out_, &dout_}) *tensor = make({batch, tokens, model.query_columns()});
     for (Tensor* tensor : {&logsumexp_, &row_dot_})
       *tensor = make({batch, model.num_heads, tokens});
   }

@@ -32,6 +32,7 @@ void compare_operations(Ground& ground, const std::vector<std::string>& texts) {
                      weights,
                      workspace.block(activations),
                      {},
+                     {},
                      {}},
                     BlockOperations(1U << cost.operation));
       ground.stream.synchronize();

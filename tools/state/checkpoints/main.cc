@@ -7,6 +7,7 @@
 #include "common/checkpoint/reader.h"
 #include "common/io/path.h"
 #include "common/io/printable.h"
+#include "common/train/flags/model_flags.h"
 #include "common/train/flags/validators.h"
 #include "tools/programs/small_program.h"
 #include "tools/state/checkpoints/list.h"
@@ -20,35 +21,18 @@ namespace {
 
 struct Flags {
   std::string path, layout, model, out;
-  std::optional<size_t> rank, layers, heads, hidden, ffn, vocab, sequence_length;
-  bool untied = false;
+  std::optional<size_t> rank;
+  SizeFlags sizes;
 };
 
 void add_model_flags(CLI::App& app, Flags& flags) {
   CLI::Option* const model = app.add_option(
       "--model", flags.model, "Instead of DIR: a preset, such as tiny or gpt2, without checkpoint");
-  const auto add = [&](const char* name, std::optional<size_t>& value, int64_t most) {
-    app.add_option(name, value, "Instead of the preset's")->check(whole(1, most))->needs(model);
-  };
-  add("--layers", flags.layers, 10'000);
-  add("--heads", flags.heads, 10'000);
-  add("--hidden", flags.hidden, 1'000'000);
-  add("--ffn", flags.ffn, 10'000'000);
-  app.add_flag("--untied", flags.untied, "The classifier has a weight of its own")->needs(model);
-  add("--vocab", flags.vocab, 100'000'000);
-  add("--sequence-length", flags.sequence_length, 10'000'000);
+  for (CLI::Option* size : flags.sizes.add_to(app)) size->needs(model);
 }
 
-Gpt2Config model_of(const Flags& flags) {
-  const Gpt2Config preset = find_preset(flags.model).config;
-  const Gpt2Config model = {
-      .num_layers = flags.layers.value_or(preset.num_layers),
-      .num_heads = flags.heads.value_or(preset.num_heads),
-      .hidden = flags.hidden.value_or(preset.hidden),
-      .vocab_size = flags.vocab.value_or(preset.vocab_size),
-      .sequence_length = flags.sequence_length.value_or(preset.sequence_length),
-      .ffn = flags.ffn.value_or(0),
-      .untied = flags.untied};
+ModelConfig model_of(const Flags& flags) {
+  const ModelConfig model = flags.sizes.applied_to(find_preset(flags.model).config);
   check_config(model);
   return model;
 }
@@ -59,7 +43,7 @@ ProcessGrid layout_of(const Flags& flags) {
 
 std::string newest(const std::string& path) { return checkpoints_at(path).back(); }
 
-void show_rank(const Flags& flags, const Gpt2Config& model, const CheckpointIndex* index) {
+void show_rank(const Flags& flags, const ModelConfig& model, const CheckpointIndex* index) {
   ProcessGrid grid = flags.layout.empty() ? index->layout : layout_of(flags);
   grid.rank = *flags.rank;
   const OwnedSlices owned = named_by("--layout", [&] {

@@ -85,7 +85,7 @@ void add_reads(std::map<size_t, FileReads>& files, const std::string& name,
 
 }  // namespace
 
-OwnedSlices::OwnedSlices(const Gpt2Config& model, const ProcessGrid& grid,
+OwnedSlices::OwnedSlices(const ModelConfig& model, const ProcessGrid& grid,
                          const std::map<std::string, StoredTensor>& stored)
     : layout(rank_layout(model, grid)) {
   const size_t n = layout.num_elements(), bytes = n * size_of(DType::fp64);
@@ -127,7 +127,7 @@ std::vector<Copy> copies_of(const Layout& layout, const ProcessGrid& grid) {
   return copies;
 }
 
-std::map<std::string, StoredTensor> stored_tensors_of(const Gpt2Config& model) {
+std::map<std::string, StoredTensor> stored_tensors_of(const ModelConfig& model) {
   std::map<std::string, StoredTensor> tensors;
   for (const UnitSpec& unit : describe(model).units) {
     for (const ParameterSpec& parameter : unit.parameters) {

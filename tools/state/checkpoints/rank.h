@@ -16,7 +16,7 @@ namespace ladder {
 // Their views have addresses but no memory.
 struct OwnedSlices {
   // Throws UserError as rank_layout() does.
-  OwnedSlices(const Gpt2Config& model, const ProcessGrid& grid,
+  OwnedSlices(const ModelConfig& model, const ProcessGrid& grid,
               const std::map<std::string, StoredTensor>& stored);
   OwnedSlices(const OwnedSlices&) = delete;  // slices point into the layout
 
@@ -37,7 +37,7 @@ std::vector<Copy> copies_of(const Layout& layout, const ProcessGrid& grid);
 
 // Returns the names, dtypes and shapes of the tensors that a checkpoint of the model has, in fp32,
 // without slices.
-std::map<std::string, StoredTensor> stored_tensors_of(const Gpt2Config& model);
+std::map<std::string, StoredTensor> stored_tensors_of(const ModelConfig& model);
 
 // Says where elements of a tensor of this shape lie: "all", "rows 2 to 5", "elements 7 to 90", or
 // "columns 4 to 7, 12 to 15" and which rows or elements of these.

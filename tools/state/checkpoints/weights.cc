@@ -10,7 +10,7 @@ namespace ladder {
 
 void export_weights(const std::string& from, const std::string& out) {
   CheckpointReader reader(from);
-  const Gpt2Config& model = reader.index().model;
+  const ModelConfig& model = reader.index().model;
   const Vocabulary vocabulary = vocabulary_of(reader.index(), from);
   ExportFolder folder(out, model);
   folder.write(vocabulary, [&](const TensorSink& sink) {

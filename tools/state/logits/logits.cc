@@ -1,7 +1,7 @@
 #include "tools/state/logits/logits.h"
 
 #include "common/io/path.h"
-#include "common/model/gpt2.h"
+#include "common/model/model.h"
 #include "common/model/published_config.h"
 #include "common/model/weights.h"
 #include "kernels/elementwise.h"
@@ -22,7 +22,7 @@ Tensor read_parameters(const std::string& folder, const Layout& layout, DType dt
   return flat;
 }
 
-void check_tokens(const std::vector<int32_t>& tokens, const Gpt2Config& config) {
+void check_tokens(const std::vector<int32_t>& tokens, const ModelConfig& config) {
   if (tokens.empty() || tokens.size() > config.sequence_length) {
     throw UserError(concat("--tokens: ", tokens.size(), " tokens, expected from 1 to ",
                            config.sequence_length));
@@ -37,7 +37,7 @@ void check_tokens(const std::vector<int32_t>& tokens, const Gpt2Config& config) 
 }  // namespace
 
 Logits logits_of(const std::string& folder, const std::vector<int32_t>& tokens, DType dtype) {
-  const Gpt2Config config =
+  const ModelConfig config =
       named_by("--init", [&] { return read_published_config(folder + "/config.json"); });
   check_config(config);
   check_tokens(tokens, config);
@@ -50,7 +50,7 @@ Logits logits_of(const std::string& folder, const std::vector<int32_t>& tokens, 
   const ModelWorkspace workspace(memory, layout, dtype, 1, length);
   const Tensor row(memory, Category::workspace, accumulation_dtype(dtype), {1, vocab});
 
-  const Gpt2 model(layout, parameters, TensorView());
+  const Model model(layout, parameters, TensorView());
   model.forward(stream, activations, workspace,
                 ConstTensorView(tokens.data(), DType::int32, DeviceType::cpu, {1, length}));
   Logits logits = {.vocab_size = vocab, .values = std::vector<double>(length * vocab)};

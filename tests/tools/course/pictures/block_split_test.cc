@@ -10,7 +10,7 @@ namespace {
 using testing::count_text;
 using testing::rects_of;
 
-constexpr Gpt2Config kModel = {2, 4, 64, 256, 32};
+constexpr ModelConfig kModel = {2, 4, 64, 256, 32};
 
 // Those of the weights, and those of the activations, which are 48 high, from left to right;
 // without the legend's square.

@@ -49,7 +49,7 @@ size_t sum_of(const Ints& numbers) {
 TEST_CASE("07.1 is the layout's slice of qkv") {
   try_puzzle(check_07_1, ::column,
              [](int i, int rank, int ranks, int hidden) {
-               Gpt2Config config = find_preset("nano").config;
+               ModelConfig config = find_preset("nano").config;
                config.hidden = static_cast<size_t>(hidden);
                config.num_heads = static_cast<size_t>(ranks);
                const Layout layout(config, 1,

@@ -43,14 +43,14 @@ void write_two(const std::string& folder) {
   write_checkpoint(folder, parse_layout("data=2,pipeline=2,tensor=2"), 100);
 }
 
-constexpr Gpt2Config kMixture = {.num_layers = 2,
-                                 .num_heads = 4,
-                                 .hidden = 8,
-                                 .vocab_size = 11,
-                                 .sequence_length = 5,
-                                 .experts = {.num_experts = 2, .per_token = 1, .every = 2},
-                                 .ffn = 0,
-                                 .untied = false};
+constexpr ModelConfig kMixture = {.num_layers = 2,
+                                  .num_heads = 4,
+                                  .hidden = 8,
+                                  .vocab_size = 11,
+                                  .sequence_length = 5,
+                                  .experts = {.num_experts = 2, .per_token = 1, .every = 2},
+                                  .ffn = 0,
+                                  .untied = false};
 
 // Changes the last byte of a file.
 void damage(const std::string& path) {
@@ -139,7 +139,7 @@ TEST_CASE("reshard: prints the path of what it has written") {
 TEST_CASE("export: the parameters by their published names, with a tokenizer if tokens are bytes") {
   const TestFolder folder;
   const bool is_bytes = GENERATE(false, true);
-  Gpt2Config model = kSmall;
+  ModelConfig model = kSmall;
   if (!is_bytes) model.vocab_size = 256;  // the size says nothing
   write_checkpoint(folder / "c", parse_layout("data=2,tensor=2"), 7, model, DType::fp64);
   const std::string index = folder / "c/step_00000007/checkpoint.json";

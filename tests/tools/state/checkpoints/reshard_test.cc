@@ -62,7 +62,7 @@ TEST_CASE("each rank of the new layout reads nothing but its own file") {
 
 TEST_CASE("what is held at a time is a file block or two, not a tensor") {
   // wte has 2.4 MiB, c_fc 0.5 MiB.
-  const Gpt2Config model = {1, 4, 128, 2500, 5};
+  const ModelConfig model = {1, 4, 128, 2500, 5};
   const TestFolder folder;
   const std::string source =
       write_checkpoint(folder / "from", parse_layout("tensor=4"), 1, model, DType::fp64);

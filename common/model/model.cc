@@ -1,11 +1,11 @@
-#include "common/model/gpt2.h"
+#include "common/model/model.h"
 
 #include <algorithm>
 #include <utility>
 
+#include "common/model/norm.h"
 #include "kernels/elementwise.h"
 #include "kernels/embedding.h"
-#include "kernels/layernorm.h"
 #include "kernels/matmul.h"
 #include "kernels/runtime/range.h"
 
@@ -50,8 +50,8 @@ ConstTensorView positions_for(const TokenViews& tokens, size_t first, size_t cou
 
 }  // namespace
 
-Gpt2::Gpt2(const Layout& layout, ConstTensorView parameters, TensorView gradients,
-           TensorParallel tensor, RecomputePlan plan, ContextParallel context, Mixture* mixture)
+Model::Model(const Layout& layout, ConstTensorView parameters, TensorView gradients,
+             TensorParallel tensor, RecomputePlan plan, ContextParallel context, Mixture* mixture)
     : layout_(layout),
       parameters_(parameters),
       gradients_(gradients),
@@ -62,7 +62,7 @@ Gpt2::Gpt2(const Layout& layout, ConstTensorView parameters, TensorView gradient
       training_(ladder::training_walk(layout, plan_)),
       evaluation_(evaluation_walk(layout)) {
   check(mixture != nullptr || !layout.has(OperationKind::experts),
-        "Gpt2: nothing runs the experts");
+        "Model: nothing runs the experts");
   const bool recomputes =
       std::ranges::any_of(training_, [](const Use& use) { return use.pass == Pass::recompute; });
   if (!recomputes && !layout.has(OperationKind::experts))
@@ -70,7 +70,7 @@ Gpt2::Gpt2(const Layout& layout, ConstTensorView parameters, TensorView gradient
 }
 
 template <class Body>
-void Gpt2::run(Stream& stream, const Use& use, const Hooks& hooks, Body body) const {
+void Model::run(Stream& stream, const Use& use, const Hooks& hooks, Body body) const {
   if (hooks.begin) hooks.begin(use);
   {
     const Range range(stream, layout_.unit(use.unit).name, name_of(use.pass));
@@ -79,24 +79,24 @@ void Gpt2::run(Stream& stream, const Use& use, const Hooks& hooks, Body body) co
   if (hooks.done) hooks.done(use);
 }
 
-const Use& Gpt2::classifier_in(const std::vector<Use>& walk) const {
+const Use& Model::classifier_in(const std::vector<Use>& walk) const {
   const auto use = std::ranges::find(walk, Pass::classifier, &Use::pass);
-  check(use != walk.end(), "Gpt2: this part of the model has no classifier");
+  check(use != walk.end(), "Model: this part of the model has no classifier");
   return *use;
 }
 
-ConstUnitView Gpt2::weights(const Use& use, const Hooks& hooks) const {
+ConstUnitView Model::weights(const Use& use, const Hooks& hooks) const {
   return hooks.weights ? hooks.weights(use) : unit_of(layout_, use.unit, parameters_);
 }
 
-UnitView Gpt2::gradient(const Use& use, const Hooks& hooks) const {
+UnitView Model::gradient(const Use& use, const Hooks& hooks) const {
   const Layout& trained = layout_.trained();
   if (!use.writes_gradient) return {trained.unit(use.unit), {}};  // it has none
   return hooks.gradient ? hooks.gradient(use) : unit_of(trained, use.unit, gradients_);
 }
 
-void Gpt2::forward(Stream& stream, const Activations& activations, const ModelWorkspace& workspace,
-                   const TokenViews& tokens, const Hooks& hooks) const {
+void Model::forward(Stream& stream, const Activations& activations, const ModelWorkspace& workspace,
+                    const TokenViews& tokens, const Hooks& hooks) const {
   const Range range("forward");
   for (const Use& use : training_) {
     if (use.pass != Pass::forward) continue;
@@ -106,10 +106,11 @@ void Gpt2::forward(Stream& stream, const Activations& activations, const ModelWo
   }
 }
 
-void Gpt2::forward_operation(Stream& stream, const Operation& operation, const Activations& a,
-                             const ModelWorkspace& workspace, const TokenViews& tokens,
-                             const ConstUnitView& weights) const {
+void Model::forward_operation(Stream& stream, const Operation& operation, const Activations& a,
+                              const ModelWorkspace& workspace, const TokenViews& tokens,
+                              const ConstUnitView& weights) const {
   const BlockWorkspace scratch = workspace.block(a);
+  const ModelConfig& config = layout_.config();
   switch (operation.kind) {
     case OperationKind::token_embedding: {
       const Parameter& table = layout_.unit(operation.unit).parameters[0];
@@ -131,20 +132,20 @@ void Gpt2::forward_operation(Stream& stream, const Operation& operation, const A
     case OperationKind::block:
       return block_forward(
           stream, {operation.sublayers, a.block(operation.index), a.block_input(operation.index),
-                   weights, scratch, tensor_, context_});
+                   weights, scratch, tensor_, context_, tokens.positions});
     case OperationKind::router:
     case OperationKind::experts:
       return mixture_->forward(stream, operation, a.block(operation.index), weights);
     case OperationKind::final_norm:
-      return layernorm_forward(stream, a.final_norm(), a.final_mean(), a.final_rstd(), a.output(),
-                               weights[0], weights[1]);
+      return norm_forward(stream, config.norm, config.norm_epsilon, a.final_norm(), a.final_mean(),
+                          a.final_rstd(), a.output(), weights[0], weights[1]);
     case OperationKind::classifier:
-      fail("Gpt2::forward: the classifier is a pass of its own");
+      fail("Model::forward: the classifier is a pass of its own");
   }
 }
 
-void Gpt2::classify(Stream& stream, const Activations& a, const ModelWorkspace& workspace,
-                    ConstTensorView targets, double loss_scale, const Hooks& hooks) const {
+void Model::classify(Stream& stream, const Activations& a, const ModelWorkspace& workspace,
+                     ConstTensorView targets, double loss_scale, const Hooks& hooks) const {
   const Use& use = classifier_in(training_);
   const bool goes_on = layout_.first_trained() < use.operation;  // whether there is backward
   const TensorView losses = workspace.losses(a), norm = a.final_norm();
@@ -163,11 +164,12 @@ void Gpt2::classify(Stream& stream, const Activations& a, const ModelWorkspace& 
   });
 }
 
-void Gpt2::backward(Stream& stream, const Activations& activations, const ModelWorkspace& workspace,
-                    const TokenViews& tokens, const Hooks& hooks, BackwardHalf half) const {
-  check(activations.plan() == plan_, "Gpt2: the activations have another plan than the model");
+void Model::backward(Stream& stream, const Activations& activations,
+                     const ModelWorkspace& workspace, const TokenViews& tokens, const Hooks& hooks,
+                     BackwardHalf half) const {
+  check(activations.plan() == plan_, "Model: the activations have another plan than the model");
   const bool is_whole = half == BackwardHalf::both;
-  check(is_whole || !halves_.empty(), "Gpt2: no halves of backward where blocks recompute");
+  check(is_whole || !halves_.empty(), "Model: no halves of backward where blocks recompute");
   const Pass pass = is_whole                      ? Pass::backward
                     : half == BackwardHalf::input ? Pass::backward_input
                                                   : Pass::backward_weight;
@@ -176,7 +178,7 @@ void Gpt2::backward(Stream& stream, const Activations& activations, const ModelW
     if (use.pass != Pass::recompute && use.pass != pass) continue;
     run(stream, use, hooks, [&](const Operation& operation) {
       if (use.pass == Pass::recompute) {
-        recompute_operation(stream, operation, activations, workspace, use, hooks);
+        recompute_operation(stream, operation, activations, workspace, tokens, use, hooks);
       } else {
         backward_operation(stream, operation, activations, workspace, tokens, use, hooks);
       }
@@ -188,20 +190,20 @@ void Gpt2::backward(Stream& stream, const Activations& activations, const ModelW
   }
 }
 
-void Gpt2::recompute_operation(Stream& stream, const Operation& operation, const Activations& a,
-                               const ModelWorkspace& workspace, const Use& use,
-                               const Hooks& hooks) const {
+void Model::recompute_operation(Stream& stream, const Operation& operation, const Activations& a,
+                                const ModelWorkspace& workspace, const TokenViews& tokens,
+                                const Use& use, const Hooks& hooks) const {
   const ConstUnitView no_weights(layout_.unit(use.unit), {});
-  block_forward(
-      stream,
-      {operation.sublayers, a.block(operation.index), a.block_input(operation.index),
-       use.reads_weights ? weights(use, hooks) : no_weights, workspace.block(a), tensor_, context_},
-      plan_.recomputed(operation.index));
+  block_forward(stream,
+                {operation.sublayers, a.block(operation.index), a.block_input(operation.index),
+                 use.reads_weights ? weights(use, hooks) : no_weights, workspace.block(a), tensor_,
+                 context_, tokens.positions},
+                plan_.recomputed(operation.index));
 }
 
-void Gpt2::backward_operation(Stream& stream, const Operation& operation, const Activations& a,
-                              const ModelWorkspace& workspace, const TokenViews& tokens,
-                              const Use& use, const Hooks& hooks) const {
+void Model::backward_operation(Stream& stream, const Operation& operation, const Activations& a,
+                               const ModelWorkspace& workspace, const TokenViews& tokens,
+                               const Use& use, const Hooks& hooks) const {
   const TensorView d_residual =
       use.pass == Pass::backward_weight ? a.input() : workspace.d_residual(a);
   switch (operation.kind) {
@@ -221,7 +223,7 @@ void Gpt2::backward_operation(Stream& stream, const Operation& operation, const 
       return;
     }
     case OperationKind::block:
-      return backward_block(stream, operation, a, workspace, use, hooks);
+      return backward_block(stream, operation, a, workspace, tokens, use, hooks);
     case OperationKind::router:
     case OperationKind::experts:
       return mixture_->backward(stream, operation, workspace.block(a).hidden, d_residual,
@@ -230,32 +232,33 @@ void Gpt2::backward_operation(Stream& stream, const Operation& operation, const 
     case OperationKind::final_norm: {
       const UnitView gradients = gradient(use, hooks);
       fill(stream, d_residual, 0);
-      return layernorm_backward(stream, d_residual, gradients[0], gradients[1], a.final_norm(),
-                                a.output(), weights(use, hooks)[0], a.final_mean(), a.final_rstd());
+      return norm_backward(stream, layout_.config().norm, d_residual, gradients[0], gradients[1],
+                           a.final_norm(), a.output(), weights(use, hooks)[0], a.final_mean(),
+                           a.final_rstd());
     }
     case OperationKind::classifier:
       return;  // classify() has already added its gradients
   }
 }
 
-void Gpt2::backward_block(Stream& stream, const Operation& operation, const Activations& a,
-                          const ModelWorkspace& workspace, const Use& use,
-                          const Hooks& hooks) const {
+void Model::backward_block(Stream& stream, const Operation& operation, const Activations& a,
+                           const ModelWorkspace& workspace, const TokenViews& tokens,
+                           const Use& use, const Hooks& hooks) const {
   const bool is_weight = use.pass == Pass::backward_weight;
   const ConstUnitView no_weights(layout_.unit(use.unit), {});
   const UnitView gradients = gradient(use, hooks);
-  block_backward(
-      stream,
-      {operation.sublayers, a.block(operation.index), a.block_input(operation.index),
-       is_weight ? no_weights : weights(use, hooks), workspace.block(a), tensor_, context_},
-      is_weight ? TensorView() : workspace.d_residual(a), gradients,
-      is_weight                          ? BackwardHalf::weight
-      : use.pass == Pass::backward_input ? BackwardHalf::input
-                                         : BackwardHalf::both);
+  block_backward(stream,
+                 {operation.sublayers, a.block(operation.index), a.block_input(operation.index),
+                  is_weight ? no_weights : weights(use, hooks), workspace.block(a), tensor_,
+                  context_, tokens.positions},
+                 is_weight ? TensorView() : workspace.d_residual(a), gradients,
+                 is_weight                          ? BackwardHalf::weight
+                 : use.pass == Pass::backward_input ? BackwardHalf::input
+                                                    : BackwardHalf::both);
 }
 
-void Gpt2::evaluate(Stream& stream, const Activations& a, const ModelWorkspace& workspace,
-                    ConstTensorView targets, const Hooks& hooks) const {
+void Model::evaluate(Stream& stream, const Activations& a, const ModelWorkspace& workspace,
+                     ConstTensorView targets, const Hooks& hooks) const {
   const TensorView losses = workspace.losses(a);
   const Use& use = classifier_in(evaluation_);
   run(stream, use, hooks, [&](const Operation& operation) {
@@ -266,8 +269,8 @@ void Gpt2::evaluate(Stream& stream, const Activations& a, const ModelWorkspace& 
   });
 }
 
-void Gpt2::logits(Stream& stream, TensorView logits, const Activations& a, size_t row,
-                  const Hooks& hooks) const {
+void Model::logits(Stream& stream, TensorView logits, const Activations& a, size_t row,
+                   const Hooks& hooks) const {
   const Use& use = classifier_in(evaluation_);
   run(stream, use, hooks, [&](const Operation&) {
     matmul(stream, logits, a.final_norm().rows(row, 1), weights(use, hooks)[0],

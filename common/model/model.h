@@ -1,4 +1,4 @@
-// GPT-2, forward and backward, as a walk over its units.
+// The model, forward and backward, as a walk over its units.
 #pragma once
 
 #include <vector>
@@ -20,11 +20,11 @@ struct TokenViews {
   ConstTensorView positions;  // (T) int32: their places in a sequence; empty: 0, 1, ...
 };
 
-// Gpt2 runs the operations of a layout: all of the model, or the part of a pipeline stage. It owns
+// Model runs the operations of a layout: all of the model, or the part of a pipeline stage. It owns
 // no memory: the buffers and the layout must outlive it. All calls are asynchronous on the stream.
 //
 // Letters: a micro-batch has B sequences of T tokens, R = B T rows of C elements; V vocabulary.
-class Gpt2 {
+class Model {
  public:
   // `parameters` and `gradients` are flat buffers with the layout, and layout.trained(). They may
   // be empty if hooks say where weights and gradients are. If the layout has slices of tensors,
@@ -32,9 +32,9 @@ class Gpt2 {
   // ranks have different tokens of a sequence, `context` has the functions for attention. `plan`
   // says what blocks drop; the activations that are passed to the calls below must have the same
   // plan. `mixture` runs the experts of blocks that have them, and must outlive this object.
-  Gpt2(const Layout& layout, ConstTensorView parameters, TensorView gradients,
-       TensorParallel tensor = {}, RecomputePlan plan = {}, ContextParallel context = {},
-       Mixture* mixture = nullptr);
+  Model(const Layout& layout, ConstTensorView parameters, TensorView gradients,
+        TensorParallel tensor = {}, RecomputePlan plan = {}, ContextParallel context = {},
+        Mixture* mixture = nullptr);
 
   // Returns the uses of a training micro-batch, in order.
   const std::vector<Use>& training_walk() const { return training_; }
@@ -92,12 +92,13 @@ class Gpt2 {
   // dropped.
   void recompute_operation(Stream& stream, const Operation& operation,
                            const Activations& activations, const ModelWorkspace& workspace,
-                           const Use& use, const Hooks& hooks) const;
+                           const TokenViews& tokens, const Use& use, const Hooks& hooks) const;
   void backward_operation(Stream& stream, const Operation& operation,
                           const Activations& activations, const ModelWorkspace& workspace,
                           const TokenViews& tokens, const Use& use, const Hooks& hooks) const;
   void backward_block(Stream& stream, const Operation& operation, const Activations& activations,
-                      const ModelWorkspace& workspace, const Use& use, const Hooks& hooks) const;
+                      const ModelWorkspace& workspace, const TokenViews& tokens, const Use& use,
+                      const Hooks& hooks) const;
 
   const Layout& layout_;
   ConstTensorView parameters_;
