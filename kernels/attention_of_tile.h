@@ -26,17 +26,18 @@ struct ScoreTile {
 // Sets out and logsumexp of the tile's queries, as if there were no other keys; those of other
 // queries keep their values.
 //   out (B, Tq, C), logsumexp (B, NH, Tq) out, in the accumulation dtype
-//   qkv (B, Tq, 3 C) in: only q is read; kv (B, Tk, 2 C) in: for each token k, then v
-// The middle extent of logsumexp says what NH is. REQUIRES: NH divides C; the tile has queries and
-// keys.
+//   qkv (B, Tq, C + 2 K) in: only q is read; kv (B, Tk, 2 K) in: for each token k, then v
+// The middle extent of logsumexp says what NH is. REQUIRES: of C, K, NH and NKV what attention.h
+// requires; the tile has queries and keys.
 void attention_of_tile_forward(Stream& stream, TensorView out, TensorView logsumexp,
                                ConstTensorView qkv, ConstTensorView kv, ScoreTile tile);
 
 // Adds what the tile contributes to the gradients of q, k and v. `logsumexp` and row_dot are those
-// over all keys that the queries see, in this tile and in others.
-//   dq (B, Tq, C), dkv (B, Tk, 2 C) in/out, in the accumulation dtype
+// over all keys that the queries see, in this tile and in others. The query heads that share keys
+// and values add to their gradients in the order of attention.h.
+//   dq (B, Tq, C), dkv (B, Tk, 2 K) in/out, in the accumulation dtype
 //   row_dot, logsumexp (B, NH, Tq) in, in the accumulation dtype
-//   dout (B, Tq, C), qkv (B, Tq, 3 C), kv (B, Tk, 2 C) in
+//   dout (B, Tq, C), qkv (B, Tq, C + 2 K), kv (B, Tk, 2 K) in
 void attention_of_tile_backward(Stream& stream, TensorView dq, TensorView dkv,
                                 ConstTensorView row_dot, ConstTensorView dout,
                                 ConstTensorView logsumexp, ConstTensorView qkv, ConstTensorView kv,
@@ -78,16 +79,18 @@ decltype(ladder::attention_of_tile_forward) attention_of_tile_forward;
 decltype(ladder::attention_of_tile_backward) attention_of_tile_backward;
 }  // namespace cuda
 
-// Checks kv, and that the tile lies within the queries and keys. `out` is the shape (B, Tq, C).
-inline void check_attention_of_tile(const ArgumentCheck& expect, const char* kernel,
-                                    const Shape& out, const ConstTensorView& kv,
-                                    const ScoreTile& tile) {
+// Checks qkv and kv, and that the tile lies within the queries and keys. `out` is the shape
+// (B, Tq, C), `rows` what attention_rows() returned.
+inline void check_attention_of_tile(const ArgumentCheck& expect, const Shape& out,
+                                    const Shape& rows, const ConstTensorView& qkv,
+                                    const ConstTensorView& kv, const ScoreTile& tile) {
+  check_qkv(expect, qkv, out, rows);
   const size_t queries = out[1], keys = kv.shape().num_dims() == 3 ? kv.shape()[1] : 0;
-  expect("kv", kv, {out[0], keys, 2 * out[2]});
+  expect("kv", kv, {out[0], keys, qkv.shape()[2] - out[2]});
   const auto& [first, count, num_keys, causal] = tile;
   const bool fits = first <= queries && count <= queries - first && num_keys <= keys;
   if (fits && count > 0 && num_keys > 0 && (!causal || num_keys == count)) return;
-  fail(concat(kernel, ": argument `tile` has ", count, " queries from ", first, " on and ",
+  fail(concat(expect.kernel(), ": argument `tile` has ", count, " queries from ", first, " on and ",
               num_keys, causal ? " keys with a causal mask" : " keys", ", of ", queries,
               " queries and ", keys, " keys"));
 }
@@ -96,11 +99,12 @@ inline void attention_of_tile_forward(Stream& stream, TensorView out, TensorView
                                       ConstTensorView qkv, ConstTensorView kv, ScoreTile tile) {
   const char* const kernel = "attention_of_tile_forward";
   const ArgumentCheck expect(kernel, stream, "qkv", qkv, 3);
-  const Shape shape = {qkv.shape()[0], qkv.shape()[1], qkv.shape()[2] / 3};
-  expect("qkv", qkv, {shape[0], shape[1], 3 * shape[2]});
+  const size_t columns = out.shape().num_dims() == 3 ? out.shape()[2] : 0;
+  const Shape shape = {qkv.shape()[0], qkv.shape()[1], columns};
   expect.accumulated("out", out, shape);
-  expect.accumulated("logsumexp", logsumexp, attention_rows(kernel, shape, logsumexp));
-  check_attention_of_tile(expect, kernel, shape, kv, tile);
+  const Shape rows = attention_rows(kernel, shape, logsumexp);
+  expect.accumulated("logsumexp", logsumexp, rows);
+  check_attention_of_tile(expect, shape, rows, qkv, kv, tile);
   run_body(expect, attention_of_tile_forward_cost(out, logsumexp, qkv, kv, tile),
            cpu::attention_of_tile_forward, cuda::attention_of_tile_forward, stream, out, logsumexp,
            qkv, kv, tile);
@@ -114,12 +118,11 @@ inline void attention_of_tile_backward(Stream& stream, TensorView dq, TensorView
   const ArgumentCheck expect(kernel, stream, "dout", dout, 3);
   const Shape& shape = dout.shape();
   const Shape rows = attention_rows(kernel, shape, logsumexp);
-  check_attention_of_tile(expect, kernel, shape, kv, tile);
-  expect("qkv", qkv, {shape[0], shape[1], 3 * shape[2]});
-  expect.accumulated("dq", dq, shape);
-  expect.accumulated("dkv", dkv, kv.shape());
   expect.accumulated("logsumexp", logsumexp, rows);
   expect.accumulated("row_dot", row_dot, rows);
+  check_attention_of_tile(expect, shape, rows, qkv, kv, tile);
+  expect.accumulated("dq", dq, shape);
+  expect.accumulated("dkv", dkv, kv.shape());
   run_body(expect,
            attention_of_tile_backward_cost(dq, dkv, row_dot, dout, logsumexp, qkv, kv, tile),
            cpu::attention_of_tile_backward, cuda::attention_of_tile_backward, stream, dq, dkv,

@@ -23,25 +23,32 @@ void forward_queries(const Head<T>& head, size_t q0, T* out, size_t out_stride, 
   }
 }
 
-// Returns head h of sequence b of a causal qkv (B, T, 3 C).
+// Returns head h of sequence b of a causal qkv (B, T, C + 2 K), where bh = b NH + h.
 template <class T>
-Head<T> head_of(const T* qkv, size_t b, size_t h, size_t tokens, size_t num_heads, size_t size) {
-  const size_t hidden = num_heads * size, stride = 3 * hidden;
-  const T* const q = qkv + b * tokens * stride + h * size;
-  return {tokens, tokens, size, stride, stride, true, q, q + hidden, q + 2 * hidden};
+Head<T> head_of(const T* qkv, size_t bh, size_t tokens, const AttentionHeads& heads) {
+  const size_t b = bh / heads.num_heads, h = bh % heads.num_heads, stride = heads.qkv_columns();
+  const T* const token = qkv + b * tokens * stride;
+  const T* const k = token + heads.query_columns() + h / heads.group() * heads.size;
+  const T *const q = token + h * heads.size, *const v = k + heads.key_columns();
+  return {tokens, tokens, heads.size, stride, stride, true, q, k, v};
 }
 
-// Computes all gradients of one head. dqkv points to the head's dq of token 0 and has the layout of
-// qkv.
-template <class T>
-void backward_head(const Gradient<T>& g, T* dqkv) {
-  const Head<T>& head = g.head;
-  T *const dk = dqkv + (head.k - head.q), *const dv = dqkv + (head.v - head.q);
-  for (size_t t = 0; t < head.keys; ++t) {
-    std::fill_n(dk + t * head.kv_stride, head.size, T{0});
-    std::fill_n(dv + t * head.kv_stride, head.size, T{0});
+// What follows computes gradients in the calling thread. Query heads [first, end) share keys and
+// values; `gradient` returns the Gradient of one of them. dqkv has the layout of qkv.
+
+// Computes all gradients of these heads and of their keys and values.
+template <class T, class Of>
+void backward_group(const Of& gradient, size_t first, size_t end, const T* qkv, T* dqkv) {
+  const Head<T> kv = gradient(first).head;
+  T *const dk = dqkv + (kv.k - qkv), *const dv = dqkv + (kv.v - qkv);
+  for (size_t t = 0; t < kv.keys; ++t) {
+    std::fill_n(dk + t * kv.kv_stride, kv.size, T{0});
+    std::fill_n(dv + t * kv.kv_stride, kv.size, T{0});
   }
-  add_gradients(g, false, dqkv, head.q_stride, dk, dv, head.kv_stride);
+  for (size_t h = first; h < end; ++h) {
+    const Gradient<T> g = gradient(h);
+    add_gradients(g, false, dqkv + (g.head.q - qkv), kv.q_stride, dk, dv, kv.kv_stride);
+  }
 }
 
 // In bf16 and fp16 gradients are summed in fp32, in memory of their own, and rounded once. That
@@ -59,38 +66,43 @@ void store_sums(const Head<T>& head, size_t first, size_t count, size_t d0, size
 }
 
 // Computes dk and dv of one tile of keys, from all queries that see them, and dq of the first kKeys
-// queries.
-template <class T>
-void backward_keys(const Gradient<T>& g, size_t k0, T* dqkv) {
-  const Head<T>& head = g.head;
+// queries of each head.
+template <class T, class Of>
+void backward_keys(const Of& gradient, size_t first, size_t end, size_t k0, const T* qkv, T* dqkv) {
+  const Head<T> kv = gradient(first).head;
   alignas(64) float p[kQueries * kKeys], ds[kQueries * kKeys];
   float dk[kKeys * kSlice], dv[kKeys * kSlice], dq[kQueries * kSlice];
-  const size_t count = std::min(kKeys, head.keys - k0);
-  for (size_t d0 = 0; d0 < head.size; d0 += kSlice) {
-    const size_t width = std::min(kSlice, head.size - d0);
+  const size_t count = std::min(kKeys, kv.keys - k0);
+  for (size_t d0 = 0; d0 < kv.size; d0 += kSlice) {
+    const size_t width = std::min(kSlice, kv.size - d0);
     std::fill_n(dk, count * kSlice, 0.0F);
     std::fill_n(dv, count * kSlice, 0.0F);
-    for (size_t q0 = k0; q0 < head.queries; q0 += kQueries) {
-      const size_t num_queries = std::min(kQueries, head.queries - q0);
-      const size_t n = std::min(count, q0 + num_queries - k0);
-      gradient_tile(g, q0, num_queries, k0, n, p, ds);
-      product(n, width, num_queries, Matrix<float>{p, n, true}, g.dout_rows(q0, d0), true, dv,
-              kSlice);
-      product(n, width, num_queries, Matrix<float>{ds, n, true}, head.q_rows(q0, d0), true, dk,
-              kSlice);
-      if (q0 >= kKeys) continue;
-      product(num_queries, width, n, Matrix<float>{ds, n}, head.kv_rows(head.k + d0, k0), false, dq,
-              kSlice);
-      store_sums(head, q0, num_queries, d0, width, dqkv, dq);
+    for (size_t h = first; h < end; ++h) {
+      const Gradient<T> g = gradient(h);
+      const Head<T>& head = g.head;
+      for (size_t q0 = k0; q0 < head.queries; q0 += kQueries) {
+        const size_t num_queries = std::min(kQueries, head.queries - q0);
+        const size_t n = std::min(count, q0 + num_queries - k0);
+        gradient_tile(g, q0, num_queries, k0, n, p, ds);
+        product(n, width, num_queries, Matrix<float>{p, n, true}, g.dout_rows(q0, d0), true, dv,
+                kSlice);
+        product(n, width, num_queries, Matrix<float>{ds, n, true}, head.q_rows(q0, d0), true, dk,
+                kSlice);
+        if (q0 >= kKeys) continue;
+        product(num_queries, width, n, Matrix<float>{ds, n}, head.kv_rows(head.k + d0, k0), false,
+                dq, kSlice);
+        store_sums(head, q0, num_queries, d0, width, dqkv + (head.q - qkv), dq);
+      }
     }
-    store_sums(head, k0, count, d0, width, dqkv + (head.k - head.q), dk);
-    store_sums(head, k0, count, d0, width, dqkv + (head.v - head.q), dv);
+    store_sums(kv, k0, count, d0, width, dqkv + (kv.k - qkv), dk);
+    store_sums(kv, k0, count, d0, width, dqkv + (kv.v - qkv), dv);
   }
 }
 
-// Computes dq of one tile of queries, from all keys that they see.
+// Computes dq of one tile of a head's queries, from all keys that they see. `to` is where dq of the
+// head begins.
 template <class T>
-void backward_queries(const Gradient<T>& g, size_t q0, T* dqkv) {
+void backward_queries(const Gradient<T>& g, size_t q0, T* to) {
   const Head<T>& head = g.head;
   alignas(64) float p[kQueries * kKeys], ds[kQueries * kKeys];
   float dq[kQueries * kSlice];
@@ -103,15 +115,15 @@ void backward_queries(const Gradient<T>& g, size_t q0, T* dqkv) {
       product(num_queries, width, n, Matrix<float>{ds, n}, head.kv_rows(head.k + d0, k0), k0 > 0,
               dq, kSlice);
     }
-    store_sums(head, q0, num_queries, d0, width, dqkv, dq);
+    store_sums(head, q0, num_queries, d0, width, to, dq);
   }
 }
 
 }  // namespace
 
 void attention_forward(Stream&, TensorView out, TensorView logsumexp, ConstTensorView qkv) {
-  const size_t batch = out.shape()[0], tokens = out.shape()[1], hidden = out.shape()[2];
-  const size_t num_heads = logsumexp.shape()[1], size = hidden / num_heads;
+  const size_t batch = out.shape()[0], tokens = out.shape()[1], columns = out.shape()[2];
+  const AttentionHeads heads = attention_heads(logsumexp, columns, qkv.shape()[2] - columns);
   dispatch_float(out.dtype(), [&](auto zero) {
     using T = decltype(zero);
     T* const o = out.as<T>();
@@ -120,18 +132,18 @@ void attention_forward(Stream&, TensorView out, TensorView logsumexp, ConstTenso
     // The last tiles see the most keys, so they come first.
     const size_t num_tiles = (tokens + kQueries - 1) / kQueries;
 #pragma omp parallel
-    for_tiles(tokens, kQueries, batch * num_heads, [&](size_t tile, size_t bh) {
-      const size_t b = bh / num_heads, h = bh % num_heads;
-      forward_queries(head_of(x, b, h, tokens, num_heads, size), (num_tiles - 1 - tile) * kQueries,
-                      o + b * tokens * hidden + h * size, hidden, l + bh * tokens);
+    for_tiles(tokens, kQueries, batch * heads.num_heads, [&](size_t tile, size_t bh) {
+      forward_queries(head_of(x, bh, tokens, heads), (num_tiles - 1 - tile) * kQueries,
+                      o + heads.at(bh, tokens), columns, l + bh * tokens);
     });
   });
 }
 
 void attention_backward(Stream&, TensorView dqkv, TensorView row_dot, ConstTensorView dout,
                         ConstTensorView out, ConstTensorView logsumexp, ConstTensorView qkv) {
-  const size_t batch = out.shape()[0], tokens = out.shape()[1], hidden = out.shape()[2];
-  const size_t num_heads = logsumexp.shape()[1], size = hidden / num_heads;
+  const size_t batch = out.shape()[0], tokens = out.shape()[1], columns = out.shape()[2];
+  const AttentionHeads heads = attention_heads(logsumexp, columns, qkv.shape()[2] - columns);
+  const size_t all_heads = batch * heads.num_heads, groups = batch * heads.num_kv_heads;
   dispatch_float(out.dtype(), [&](auto zero) {
     using T = decltype(zero);
     using A = Accumulate<T>;
@@ -139,36 +151,32 @@ void attention_backward(Stream&, TensorView dqkv, TensorView row_dot, ConstTenso
     A* const dot = row_dot.as<A>();
     const T *const x = qkv.as<T>(), *const d = dout.as<T>(), *const o = out.as<T>();
     const A* const l = logsumexp.as<A>();
-    const auto offset = [&](size_t bh) {
-      return bh / num_heads * tokens * hidden + bh % num_heads * size;
-    };
     const auto gradient = [&](size_t bh) {
-      return Gradient<T>{head_of(x, bh / num_heads, bh % num_heads, tokens, num_heads, size),
-                         d + offset(bh), hidden, l + bh * tokens, dot + bh * tokens};
+      return Gradient<T>{head_of(x, bh, tokens, heads), d + heads.at(bh, tokens), columns,
+                         l + bh * tokens, dot + bh * tokens};
     };
     const auto fill_row_dots = [&](size_t first, size_t end, size_t bh) {
-      fill_row_dot(first, end, dot + bh * tokens, d + offset(bh), o + offset(bh), hidden, size);
+      const size_t at = heads.at(bh, tokens);
+      fill_row_dot(first, end, dot + bh * tokens, d + at, o + at, columns, heads.size);
     };
-    const auto dq = [&](const Gradient<T>& g) { return dx + (g.head.q - x); };
 #pragma omp parallel
     if constexpr (is_low_precision<T>) {
-      for_tiles(tokens, kQueries, batch * num_heads, [&](size_t tile, size_t bh) {
+      for_tiles(tokens, kQueries, all_heads, [&](size_t tile, size_t bh) {
         fill_row_dots(tile * kQueries, std::min(tokens, (tile + 1) * kQueries), bh);
       });
-      for_tiles(tokens, kKeys, batch * num_heads, [&](size_t tile, size_t bh) {
-        const Gradient<T> g = gradient(bh);
-        backward_keys(g, tile * kKeys, dq(g));
+      for_tiles(tokens, kKeys, groups, [&](size_t tile, size_t i) {
+        backward_keys(gradient, i * heads.group(), (i + 1) * heads.group(), tile * kKeys, x, dx);
       });
       const size_t others = tokens - std::min(tokens, kKeys);
-      for_tiles(others, kQueries, batch * num_heads, [&](size_t tile, size_t bh) {
+      for_tiles(others, kQueries, all_heads, [&](size_t tile, size_t bh) {
         const Gradient<T> g = gradient(bh);
-        backward_queries(g, kKeys + tile * kQueries, dq(g));
+        backward_queries(g, kKeys + tile * kQueries, dx + (g.head.q - x));
       });
     } else {
-      for_tiles(1, 1, batch * num_heads, [&](size_t, size_t bh) {
-        const Gradient<T> g = gradient(bh);
-        fill_row_dots(0, tokens, bh);
-        backward_head(g, dq(g));
+      for_tiles(1, 1, groups, [&](size_t, size_t i) {
+        const size_t first = i * heads.group(), end = first + heads.group();
+        for (size_t bh = first; bh < end; ++bh) fill_row_dots(0, tokens, bh);
+        backward_group(gradient, first, end, x, dx);
       });
     }
   });

@@ -13,22 +13,30 @@ namespace ladder::cpu {
 // The queries, the keys and the values, which lie side by side in qkv.
 enum QkvVector : size_t { kQuery, kKey, kValue };
 
-// B sequences of T tokens, whose vectors have C elements: NH heads of HS elements.
+// B sequences of T tokens. A token has a query of HS elements for each of NH heads: C elements. It
+// has a key and a value for each of NKV heads, K elements each, which heads / kv_heads query heads
+// share.
 struct AttentionSizes {
-  size_t batch, tokens, heads, head_size;
+  size_t batch, tokens, heads, head_size, kv_heads = heads;
 
-  size_t hidden() const { return heads * head_size; }
-  Shape qkv() const { return {batch, tokens, 3 * hidden()}; }  // (B, T, 3 C)
-  Shape out() const { return {batch, tokens, hidden()}; }      // (B, T, C)
-  Shape statistics() const { return {batch, heads, tokens}; }  // (B, NH, T): one for each query
+  size_t query_columns() const { return heads * head_size; }   // C
+  size_t key_columns() const { return kv_heads * head_size; }  // K
+  size_t columns() const { return query_columns() + 2 * key_columns(); }
+  Shape qkv() const { return {batch, tokens, columns()}; }        // (B, T, C + 2 K)
+  Shape out() const { return {batch, tokens, query_columns()}; }  // (B, T, C)
+  Shape statistics() const { return {batch, heads, tokens}; }     // (B, NH, T): one for each query
 
-  // Returns the index in qkv of element d of head h of token t of sequence b.
+  // Returns the index in qkv of element d of the query of head h of token t of sequence b, or of
+  // the key or value that this head uses.
   size_t at(QkvVector which, size_t b, size_t h, size_t t, size_t d) const {
-    return (b * tokens + t) * 3 * hidden() + which * hidden() + h * head_size + d;
+    const size_t token = (b * tokens + t) * columns();
+    if (which == kQuery) return token + h * head_size + d;
+    const size_t kv_head = h / (heads / kv_heads);
+    return token + query_columns() + (which - kKey) * key_columns() + kv_head * head_size + d;
   }
   // Returns the index of this element in out.
   size_t at(size_t b, size_t h, size_t t, size_t d) const {
-    return (b * tokens + t) * hidden() + h * head_size + d;
+    return (b * tokens + t) * query_columns() + h * head_size + d;
   }
   // Returns the index of the probability with which query i sees key j.
   size_t probability(size_t b, size_t h, size_t i, size_t j) const {

@@ -159,25 +159,25 @@ const Kernel kKernels[] = {
      true,
      [](const Views& v) { gelu_backward(stream(), v[0], v[1], v[2]); }},
     {"attention_forward",
-     {{"out", {2, 3, 4}}, {"logsumexp", {2, 2, 3}, Kind::sum}, {"qkv", {2, 3, 12}}},
+     {{"out", {2, 3, 4}}, {"logsumexp", {2, 2, 3}, Kind::sum}, {"qkv", {2, 3, 8}}},
      0,
      false,
      [](const Views& v) { attention_forward(stream(), v[0], v[1], v[2]); }},
     {"attention_backward",
-     {{"dqkv", {2, 3, 12}},
+     {{"dqkv", {2, 3, 8}},
       {"row_dot", {2, 2, 3}, Kind::sum},
       {"dout", {2, 3, 4}},
       {"out", {2, 3, 4}},
       {"logsumexp", {2, 2, 3}, Kind::sum},
-      {"qkv", {2, 3, 12}}},
+      {"qkv", {2, 3, 8}}},
      3,
      false,
      [](const Views& v) { attention_backward(stream(), v[0], v[1], v[2], v[3], v[4], v[5]); }},
     {"attention_of_tile_forward",
      {{"out", {2, 3, 4}, Kind::sum},
       {"logsumexp", {2, 2, 3}, Kind::sum},
-      {"qkv", {2, 3, 12}},
-      {"kv", {2, 5, 8}}},
+      {"qkv", {2, 3, 8}},
+      {"kv", {2, 5, 4}}},
      2,
      false,
      [](const Views& v) {
@@ -185,12 +185,12 @@ const Kernel kKernels[] = {
      }},
     {"attention_of_tile_backward",
      {{"dq", {2, 3, 4}, Kind::sum},
-      {"dkv", {2, 5, 8}, Kind::sum},
+      {"dkv", {2, 5, 4}, Kind::sum},
       {"row_dot", {2, 2, 3}, Kind::sum},
       {"dout", {2, 3, 4}},
       {"logsumexp", {2, 2, 3}, Kind::sum},
-      {"qkv", {2, 3, 12}},
-      {"kv", {2, 5, 8}}},
+      {"qkv", {2, 3, 8}},
+      {"kv", {2, 5, 4}}},
      3,
      false,
      [](const Views& v) {
@@ -521,6 +521,21 @@ TEST_CASE("kernels refuse numbers and sizes that cannot be") {
     CHECK_THROWS_WITH(attention_forward(stream(), a, view, qkv), ContainsSubstring("`logsumexp`"));
   }
   const Array kv(DType::fp32, {2, 5, 8}), rows(DType::fp32, {2, 2, 3});
+  // 4 heads of 2: no keys, half a head, no whole column, 3 key heads, more than query heads.
+  const Array eight(DType::fp32, {2, 3, 8}), rows_of_4(DType::fp32, {2, 4, 3});
+  for (size_t columns : {7, 8, 10, 13, 20, 32}) {
+    const Array wrong(DType::fp32, {2, 3, columns});
+    const auto named = ContainsSubstring(concat(
+        "`qkv` has shape (2, 3, ", columns, "), expected after the 8 columns of 4 query heads 2"));
+    CHECK_THROWS_WITH(attention_forward(stream(), eight, rows_of_4, wrong), named);
+    CHECK_THROWS_WITH(
+        attention_backward(stream(), wrong, rows_of_4, eight, eight, rows_of_4, wrong), named);
+    CHECK_THROWS_WITH(attention_of_tile_forward(stream(), eight, rows_of_4, wrong, kv, {0, 3, 5}),
+                      named);
+    CHECK_THROWS_WITH(attention_of_tile_backward(stream(), eight, kv, rows_of_4, eight, rows_of_4,
+                                                 wrong, kv, {0, 3, 5}),
+                      named);
+  }
   for (const ScoreTile& block :
        {ScoreTile{0, 4, 5}, ScoreTile{2, 2, 5}, ScoreTile{0, 3, 6}, ScoreTile{0, 0, 5},
         ScoreTile{0, 3, 0}, ScoreTile{0, 3, 5, true}}) {

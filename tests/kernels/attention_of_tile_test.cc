@@ -39,11 +39,16 @@ struct Results {
 template <class Position>
 Values taken(DType dtype, const Sizes& all, const Values& qkv, size_t tokens,
              std::vector<QkvVector> parts, Position position) {
-  Values values = random_values(dtype, all.batch * tokens * parts.size() * all.hidden(), "unseen");
+  const auto columns = [&](QkvVector part) {
+    return part == kQuery ? all.query_columns() : all.key_columns();
+  };
+  size_t of_token = 0;
+  for (QkvVector part : parts) of_token += columns(part);
+  Values values = random_values(dtype, all.batch * tokens * of_token, "unseen");
   for (size_t b = 0, n = 0; b < all.batch; ++b) {
     for (size_t t = 0; t < tokens; ++t) {
       for (QkvVector part : parts) {
-        for (size_t i = 0; i < all.hidden(); ++i, ++n) {
+        for (size_t i = 0; i < columns(part); ++i, ++n) {
           if (position(t) < all.tokens) values[n] = qkv[all.at(part, b, 0, position(t), i)];
         }
       }
@@ -56,14 +61,15 @@ Values taken(DType dtype, const Sizes& all, const Values& qkv, size_t tokens,
 Results run_blocks(DType dtype, const Sizes& all, const Slices& s, const Values& qkv,
                    const Values& dout, const Values& row_dot_values) {
   const DType sums = accumulation_dtype(dtype);
-  const size_t b = all.batch, c = all.hidden(), other = keys_of_other(s);
+  const size_t b = all.batch, c = all.query_columns(), k = all.key_columns();
+  const size_t other = keys_of_other(s);
   const Shape own = {b, s.own(), c}, rows = {b, all.heads, s.own()};
   const auto mine = [&](size_t t) { return s.position(t); };
   const auto theirs = [&](size_t t) { return t < s.b ? s.a + t : all.tokens; };
-  const Array x(dtype, {b, s.own(), 3 * c},
+  const Array x(dtype, {b, s.own(), c + 2 * k},
                 taken(dtype, all, qkv, s.own(), {kQuery, kKey, kValue}, mine));
-  const Array kv(dtype, {b, s.own(), 2 * c}, taken(dtype, all, qkv, s.own(), {kKey, kValue}, mine));
-  const Array kv_of_other(dtype, {b, other, 2 * c},
+  const Array kv(dtype, {b, s.own(), 2 * k}, taken(dtype, all, qkv, s.own(), {kKey, kValue}, mine));
+  const Array kv_of_other(dtype, {b, other, 2 * k},
                           taken(dtype, all, qkv, other, {kKey, kValue}, theirs));
   const ScoreTile diagonal = {0, s.own(), s.own(), true}, whole = {s.a, s.c, s.b};
 
@@ -75,7 +81,7 @@ Results run_blocks(DType dtype, const Sizes& all, const Slices& s, const Values&
   const Array row_dot(sums, rows, row_dot_values), d(dtype, own, dout);
   const Array dq(sums, own, Values(own.num_elements()));
   const Array dkv(sums, kv.view().shape(), Values(kv.view().num_elements()));
-  const Array dkv_of_other(sums, {b, other, 2 * c}, Values(b * other * 2 * c));
+  const Array dkv_of_other(sums, {b, other, 2 * k}, Values(b * other * 2 * k));
   attention_of_tile_backward(stream(), dq, dkv, row_dot, d, logsumexp, x, kv, diagonal);
   attention_of_tile_backward(stream(), dq, dkv_of_other, row_dot, d, logsumexp, x, kv_of_other,
                              whole);
@@ -85,7 +91,7 @@ Results run_blocks(DType dtype, const Sizes& all, const Slices& s, const Values&
 // Plain attention's results for the tokens of A and C, if only these have a gradient.
 struct Expected {
   Expected(const Sizes& all, const Slices& s, const Values& qkv, const Values& dout_of_own) {
-    const size_t c = all.hidden();
+    const size_t c = all.query_columns(), k = all.key_columns();
     const auto forward = cpu::plain_attention_forward(all, qkv);
     Values dout(all.out().num_elements());
     for (size_t b = 0; b < all.batch; ++b) {
@@ -102,8 +108,8 @@ struct Expected {
     results.dkv_of_other = taken(DType::fp64, all, dqkv, keys_of_other(s), {kKey, kValue},
                                  [&](size_t t) { return t < s.b ? s.a + t : all.tokens; });
     for (size_t b = 0; b < all.batch; ++b) {  // the token that no query sees has no gradient
-      const size_t end = (b + 1) * keys_of_other(s) * 2 * c;
-      std::fill_n(&results.dkv_of_other[end - 2 * c], 2 * c, 0.0);
+      const size_t end = (b + 1) * keys_of_other(s) * 2 * k;
+      std::fill_n(&results.dkv_of_other[end - 2 * k], 2 * k, 0.0);
     }
     for (size_t b = 0; b < all.batch; ++b) {
       for (size_t t = 0; t < s.own(); ++t) {
@@ -142,14 +148,19 @@ void require_near(DType dtype, const char* name, size_t terms, const Values& got
 
 TEST_CASE("blocks of keys, merged, are attention over all keys, and so are their gradients") {
   const OnDevice on = on_every_device();
+  struct Heads {
+    size_t num_heads, size, num_kv_heads;
+  };
   for (DType dtype : floats()) {
     for (const Slices& s : {Slices{1, 1, 1}, Slices{5, 3, 4}, Slices{70, 300, 65}}) {
-      for (size_t head_size : {16, 17, 130}) {
+      for (const auto& [heads, head_size, kv_heads] :
+           {Heads{2, 16, 2}, Heads{4, 16, 2}, Heads{2, 17, 2}, Heads{2, 17, 1}, Heads{3, 130, 1}}) {
         if (s.tokens() > 100 && head_size != 17) continue;
-        const Sizes all{2, s.tokens(), 2, head_size};
-        INFO(name_of(dtype) << " A " << s.a << " B " << s.b << " C " << s.c << " HS " << head_size);
+        const Sizes all{2, s.tokens(), heads, head_size, kv_heads};
+        INFO(name_of(dtype) << " A " << s.a << " B " << s.b << " C " << s.c << " NH " << heads
+                            << " NKV " << kv_heads << " HS " << head_size);
         const Values qkv = random_values(dtype, all.qkv().num_elements(), "qkv");
-        const Values dout = random_values(dtype, all.batch * s.own() * all.hidden(), "dout");
+        const Values dout = random_values(dtype, all.batch * s.own() * all.query_columns(), "dout");
         const Expected expected(all, s, qkv, dout);
         const Results got = run_blocks(dtype, all, s, qkv, dout, expected.row_dot);
         const Results& e = expected.results;
@@ -165,12 +176,14 @@ TEST_CASE("blocks of keys, merged, are attention over all keys, and so are their
 
 TEST_CASE("a block touches its queries only, and gives the same bits for any number of threads") {
   const OnDevice on = on_every_device();
-  const Shape shape = {2, 70, 32}, rows = {2, 2, 70};
+  const size_t kv_heads = GENERATE(1, 2), kv_columns = 2 * kv_heads * 16;
+  const Shape shape = {2, 70, 32}, rows = {2, 2, 70}, kv_shape = {2, 21, kv_columns};
   const ScoreTile block = {3, 65, 20};
   for (DType dtype : floats()) {
     const DType sums = accumulation_dtype(dtype);
-    const Array qkv(dtype, {2, 70, 96}, random_values(dtype, 2 * 70 * 96, "qkv"));
-    const Array kv(dtype, {2, 21, 64}, random_values(dtype, 2 * 21 * 64, "kv"));
+    const Shape qkv_shape = {2, 70, 32 + kv_columns};
+    const Array qkv(dtype, qkv_shape, random_values(dtype, qkv_shape.num_elements(), "qkv"));
+    const Array kv(dtype, kv_shape, random_values(dtype, kv_shape.num_elements(), "kv"));
     const Array dout(dtype, shape, random_values(dtype, shape.num_elements(), "dout"));
     const Values ones(shape.num_elements(), 1), stat_ones(rows.num_elements(), 1);
     const auto forward = [&] {
@@ -185,7 +198,7 @@ TEST_CASE("a block touches its queries only, and gives the same bits for any num
       return out.values();
     };
     const auto backward = [&] {
-      const Array dq(sums, shape, ones), dkv(sums, {2, 21, 64}, Values(2 * 21 * 64, 1));
+      const Array dq(sums, shape, ones), dkv(sums, kv_shape, Values(kv_shape.num_elements(), 1));
       const Array lse(sums, rows, stat_ones), row_dot(sums, rows, stat_ones);
       attention_of_tile_backward(stream(), dq, dkv, row_dot, dout, lse, qkv, kv, block);
       Values both = dq.values(), second = dkv.values();

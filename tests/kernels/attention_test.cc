@@ -133,18 +133,21 @@ Values bound_of(double factor, const Values& size, const Values& of_factors) {
   return bound;
 }
 
-// The root mean square of got - expected, relative to that of expected. Rows of `columns` elements
-// belong to 1 or 3 parts in turn, such as dq, dk and dv; returns the largest of the parts.
-double root_mean_square_error(const Values& got, const Values& expected, size_t columns,
-                              size_t num_parts) {
-  Values errors(num_parts), sizes(num_parts);
-  for (size_t i = 0; i < got.size(); ++i) {
-    const size_t part = i / columns % num_parts;
-    errors[part] += (got[i] - expected[i]) * (got[i] - expected[i]);
-    sizes[part] += expected[i] * expected[i];
+// The root mean square of got - expected, relative to that of expected. A row has parts of
+// `columns` elements, such as dq, dk and dv; returns the largest of the parts.
+double root_mean_square_error(const Values& got, const Values& expected,
+                              const std::vector<size_t>& columns) {
+  Values errors(columns.size()), sizes(columns.size());
+  for (size_t i = 0; i < got.size();) {
+    for (size_t part = 0; part < columns.size(); ++part) {
+      for (size_t end = i + columns[part]; i < end; ++i) {
+        errors[part] += (got[i] - expected[i]) * (got[i] - expected[i]);
+        sizes[part] += expected[i] * expected[i];
+      }
+    }
   }
   double largest = 0;
-  for (size_t part = 0; part < num_parts; ++part) {
+  for (size_t part = 0; part < columns.size(); ++part) {
     largest = std::max(largest, std::sqrt(errors[part] / sizes[part]));
   }
   return largest;
@@ -153,9 +156,10 @@ double root_mean_square_error(const Values& got, const Values& expected, size_t 
 // Bounds every element by the worst that its roundings can do. Returns the root mean square error
 // of out, dq, dk or dv, whichever is largest.
 double compare(DType dtype, const Sizes& s, const Values& qkv) {
-  INFO(name_of(dtype) << " B " << s.batch << " T " << s.tokens << " NH " << s.heads << " HS "
-                      << s.head_size);
+  INFO(name_of(dtype) << " B " << s.batch << " T " << s.tokens << " NH " << s.heads << " NKV "
+                      << s.kv_heads << " HS " << s.head_size);
   const double tokens = static_cast<double>(s.tokens), size = static_cast<double>(s.head_size);
+  const double group = static_cast<double>(s.heads / s.kv_heads);
   const Values dout = random_values(dtype, s.out().num_elements(), "dout");
   const cpu::PlainAttention expected = cpu::plain_attention_forward(s, qkv);
   const DType factors = dtype_of_factors(dtype, s);
@@ -175,18 +179,19 @@ double compare(DType dtype, const Sizes& s, const Values& qkv) {
   require_within(got.logsumexp, expected.logsumexp, rounding_error(dtype, 1), log_size);
 
   // Backward has p with that error, dp and the row's dot product with the rounding of HS terms and
-  // the error of `out`, then sums of T terms. Its sizes are sums of absolute values throughout. In
-  // bf16 and fp16 the row's dot product takes the rounded `out`: half a last place of all that adds
-  // up to it, and half as much again for fp16's smallest numbers. That twice, if the probabilities
-  // in `out` were rounded too.
+  // the error of `out`, then sums of T terms for each query head. Its sizes are sums of absolute
+  // values throughout. In bf16 and fp16 the row's dot product takes the rounded `out`: half a last
+  // place of all that adds up to it, and half as much again for fp16's smallest numbers. That
+  // twice, if the probabilities in `out` were rounded too.
   const double dot_error = 1.5 * (storage_error(dtype, 1) + storage_error(factors, 1));
   const Values dqkv = run_backward(dtype, s, dout, got, qkv);
   const Values expected_dqkv = cpu::plain_attention_backward(s, dout, expected.probabilities, qkv);
   require_within(dtype, dqkv, expected_dqkv, 1,
-                 bound_of(rounding_error(dtype, 2 * error + size + tokens + 8) + dot_error,
+                 bound_of(rounding_error(dtype, 2 * error + size + group * tokens + 8) + dot_error,
                           magnitudes.dqkv, magnitudes.dqkv_of_factors));
-  return std::max(root_mean_square_error(got.out, expected.out, s.hidden(), 1),
-                  root_mean_square_error(dqkv, expected_dqkv, s.hidden(), 3));
+  const size_t q = s.query_columns(), k = s.key_columns();
+  return std::max(root_mean_square_error(got.out, expected.out, {q}),
+                  root_mean_square_error(dqkv, expected_dqkv, {q, k, k}));
 }
 
 TEST_CASE("attention equals the plain one, which has the full matrix of probabilities") {
@@ -214,6 +219,80 @@ TEST_CASE("attention takes heads of every size") {
       if (!sample.takes()) continue;
       const Sizes s{1, 50, 2, head_size};
       compare(dtype, s, random_values(dtype, s.qkv().num_elements(), "qkv"));
+    }
+  }
+}
+
+// As many key heads as query heads, one, and what is between.
+const std::vector<Sizes> kShared = {
+    {2, 17, 4, 8, 1},   {1, 65, 4, 17, 2},  {2, 33, 6, 16, 3}, {1, 129, 6, 24, 2},
+    {1, 300, 3, 17, 1}, {1, 300, 2, 64, 1}, {2, 1, 4, 3, 2},   {1, 50, 4, 130, 2},
+    {1, 70, 2, 96, 1},  {1, 40, 3, 16, 3},
+};
+
+TEST_CASE("query heads share keys and values") {
+  const OnDevice on = on_every_device();
+  for (DType dtype : floats()) {
+    for (const Sizes& s : kShared) {
+      compare(dtype, s, random_values(dtype, s.qkv().num_elements(), "qkv"));
+    }
+  }
+}
+
+// Calls body(part, b, h, t, d) for every element of every query head's query, key and value.
+template <class Body>
+void for_elements(const Sizes& s, Body body) {
+  for (size_t b = 0; b < s.batch; ++b) {
+    for (size_t h = 0; h < s.heads; ++h) {
+      for (size_t t = 0; t < s.tokens; ++t) {
+        for (size_t d = 0; d < s.head_size; ++d) {
+          for (auto part : {kQuery, kKey, kValue}) body(part, b, h, t, d);
+        }
+      }
+    }
+  }
+}
+
+// Compares with attention that has a copy of keys and values for every query head.
+void compare_with_copies(DType dtype, const Sizes& s) {
+  const Sizes of_copies{s.batch, s.tokens, s.heads, s.head_size};
+  const Values qkv = random_values(dtype, s.qkv().num_elements(), "qkv");
+  const Values dout = random_values(dtype, s.out().num_elements(), "dout");
+  Values copies(of_copies.qkv().num_elements());
+  for_elements(s,
+               [&](auto... element) { copies[of_copies.at(element...)] = qkv[s.at(element...)]; });
+  const Outputs got = run_forward(dtype, s, qkv), expected = run_forward(dtype, of_copies, copies);
+  require_same_bits(got.out, expected.out);
+  require_same_bits(got.logsumexp, expected.logsumexp);
+
+  const Values dqkv = run_backward(dtype, s, dout, got, qkv);
+  const Values dcopies = run_backward(dtype, of_copies, dout, expected, copies);
+  // Gradients of q have the same bits. Those of k and v add up the same terms in another order, and
+  // those of copies were rounded before they are summed here.
+  const Values p = cpu::plain_attention_forward(s, qkv).probabilities;
+  const Magnitudes magnitudes = magnitudes_of(DType::fp64, s, dout, p, qkv);
+  const double terms = static_cast<double>(s.tokens * s.heads / s.kv_heads);
+  Values sums(dqkv.size()), bound(dqkv.size());
+  for_elements(s, [&](auto part, auto... at) {
+    const double gradient = dcopies[of_copies.at(part, at...)];
+    const size_t i = s.at(part, at...);
+    sums[i] += gradient;
+    if (part == kQuery) return;
+    if (bound[i] == 0) bound[i] = rounding_error(dtype, 2 * terms) * magnitudes.dqkv[i];
+    bound[i] += storage_error(dtype, std::abs(gradient));
+  });
+  for (size_t i = 0; i < bound.size(); ++i) {
+    if (bound[i] > 0) bound[i] += storage_error(dtype, std::abs(sums[i]) + bound[i]);
+  }
+  require_within(dqkv, sums, 1, bound);
+}
+
+TEST_CASE("shared keys and values are copies of them whose gradients are summed") {
+  const OnDevice on = on_every_device();
+  for (DType dtype : floats()) {
+    for (const Sizes& s : kShared) {
+      INFO(name_of(dtype) << " T " << s.tokens << " NH " << s.heads << " NKV " << s.kv_heads);
+      compare_with_copies(dtype, s);
     }
   }
 }
@@ -258,10 +337,10 @@ TEST_CASE("a token sees no later token") {
       const Values before = run_forward(dtype, s, qkv).out;
       for (size_t i = s.at(kQuery, 0, 0, changed, 0); i < qkv.size(); ++i) qkv[i] = -3 * qkv[i];
       const Values after = run_forward(dtype, s, qkv).out;
-      const auto row = static_cast<Values::difference_type>(changed * s.hidden());
+      const auto row = static_cast<Values::difference_type>(changed * s.query_columns());
       require_same_bits(Values(after.begin(), after.begin() + row),
                         Values(before.begin(), before.begin() + row));
-      CHECK(after[changed * s.hidden()] != before[changed * s.hidden()]);
+      CHECK(after[changed * s.query_columns()] != before[changed * s.query_columns()]);
     }
   }
 }
@@ -270,7 +349,8 @@ TEST_CASE("attention_backward is the gradient") {
   const OnDevice on = on_every_device();
   const DType dtype = DType::fp64;
   const size_t more_than_a_tile = place().device == DeviceType::cpu ? 66 : 34;
-  for (const Sizes& s : {Sizes{1, 5, 2, 3}, Sizes{1, more_than_a_tile, 1, 2}, Sizes{1, 1, 2, 4}}) {
+  for (const Sizes& s : {Sizes{1, 5, 2, 3}, Sizes{1, more_than_a_tile, 1, 2}, Sizes{1, 1, 2, 4},
+                         Sizes{1, 5, 4, 3, 2}, Sizes{1, more_than_a_tile, 2, 1, 1}}) {
     const Values qkv = random_values(dtype, s.qkv().num_elements(), "qkv");
     const Values dout = random_values(dtype, s.out().num_elements(), "dout");
     require_gradient(run_backward(dtype, s, dout, run_forward(dtype, s, qkv), qkv),
@@ -282,8 +362,8 @@ TEST_CASE("attention_backward is the gradient") {
 
 TEST_CASE("attention gives the same bits for any number of threads, and keeps NaN") {
   const OnDevice on = on_every_device();
-  const size_t head_size = GENERATE(16, 17);
-  const Sizes s{2, 200, 2, head_size};
+  const auto [head_size, kv_heads] = GENERATE(table<size_t, size_t>({{16, 2}, {17, 2}, {16, 1}}));
+  const Sizes s{2, 200, 2, head_size, kv_heads};
   for (DType dtype : floats()) {
     Values qkv = random_values(dtype, s.qkv().num_elements(), "qkv");
     const Values dout = random_values(dtype, s.out().num_elements(), "dout");

@@ -72,6 +72,30 @@ TEST_CASE("attention in blocks: 2 queries see 4 keys, or 1 and 2 of 2, in 2 sequ
   check_cost(copy_columns_cost(view({2, 9}), view({2, 5}, DType::bf16), 3), 0, 12, 24);
 }
 
+TEST_CASE("attention with a key head for two query heads: all operations, half of the keys") {
+  const auto out = view({2, 3, 4}), lse = view({2, 2, 3});
+  const auto shared = view({2, 3, 8}), kv = view({2, 5, 4});
+  const Cost forward = attention_forward_cost(out, lse, shared);
+  CHECK(forward.product_flops == 2 * 2 * (24 * 1.5));
+  CHECK(forward.other_flops == 12 * 1.5);
+  CHECK(forward.bytes_read == 4 * 48);
+  CHECK(forward.bytes_written == 4 * (24 + 12));
+  const Cost backward = attention_backward_cost(shared, out, out, lse, shared);
+  CHECK(backward.product_flops == 5 * 2 * (24 * 1.5));
+  CHECK(backward.other_flops == 12 * 1.5);
+  CHECK(backward.bytes_read == 4 * (24 + 24 + 12 + 48));
+  CHECK(backward.bytes_written == 4 * 48);
+  const Cost whole = attention_of_tile_forward_cost(out, lse, shared, kv, {1, 2, 4});
+  CHECK(whole.product_flops == 2 * 2 * (2 * 8 * 4));
+  CHECK(whole.other_flops == 2 * 2 * 8);
+  CHECK(whole.bytes_read == 4 * (48 + 40));
+  const Cost causal =
+      attention_of_tile_backward_cost(out, kv, lse, out, lse, shared, kv, {1, 2, 2, true});
+  CHECK(causal.product_flops == 5 * 2 * (2 * 3 * 4));
+  CHECK(causal.bytes_read == 4 * (24 + 40 + 12 + 24 + 12 + 48 + 40));
+  CHECK(causal.bytes_written == 4 * (24 + 40));
+}
+
 TEST_CASE("positions are added to 2 sequences of 3 tokens, 4 numbers each") {
   check_cost(position_forward_cost(view({2, 3, 4}), view({3, 4})), 24, 96 + 48, 96);
   check_cost(position_backward_cost(view({3, 4}), view({2, 3, 4})), 24, 96 + 48, 48);
