@@ -14,9 +14,11 @@ namespace {
 constexpr size_t kOut = std::tuple_size_v<BlockActivations> - 1;
 
 // Returns the columns of BlockWorkspace::inner, for all sublayers.
-size_t widest_inner(const ModelConfig& config) {
+size_t widest_inner(const Layout& layout) {
   size_t widest = 0;
-  for (const Sublayer& s : dense_sublayers(config)) widest = std::max(widest, inner_columns(s));
+  for (const Sublayer& s : dense_sublayers(layout.config())) {
+    widest = std::max(widest, inner_columns(s, layout.part().tensor_size));
+  }
   return widest;
 }
 
@@ -66,7 +68,9 @@ size_t rows_of(const ActivationSpec& spec, const ModelPartition& part, size_t ro
   return has_all_rows(spec, part) ? rows : part.residual().count(rows);
 }
 size_t columns_of(const ActivationSpec& spec, const ModelPartition& part) {
-  return spec.split ? spec.columns / part.tensor_size : spec.columns;
+  if (!spec.split || spec.columns == 0) return spec.columns;
+  return spec.parts.empty() ? spec.columns / part.tensor_size
+                            : split_outputs(spec.parts, part.tensor_size);
 }
 
 }  // namespace
@@ -87,13 +91,14 @@ std::vector<ActivationSpec> block_activation_specs(const std::vector<Sublayer>& 
     const auto add = [&](O::Index operation, ActivationSpec::Kind kind, size_t columns, bool split,
                          bool is_gathered = false) {
       specs.push_back(
-          {s.names[operation], kind, columns, split, s.operation(operation), is_gathered});
+          {s.names[operation], kind, columns, split, s.operation(operation), {}, is_gathered});
     };
     const bool is_here = s.num_experts == 0;  // experts have activations of their own
     add(O::norm, rows, s.first.in, false, true);
     add(O::norm, row_statistics, s.norm == Norm::layernorm ? 1 : 0, false);  // mean
     add(O::norm, row_statistics, 1, false);                                  // rstd
     add(O::first, rows, is_here ? s.first.out : 0, true);
+    specs.back().parts = s.first.parts;
     add(O::core, head_statistics, s.num_heads, true);
     add(O::core, rows, is_here ? s.second.in : 0, true);
     add(O::second, rows, s.second.out, false);
@@ -209,7 +214,8 @@ TensorView Activations::block_input(size_t index) const {
 ModelWorkspace::ModelWorkspace(Memory& memory, const Layout& layout, DType dtype, size_t batch,
                                size_t tokens, MemorySource* registered, bool rounds_logits)
     : hidden_(layout.config().hidden),
-      inner_columns_(widest_inner(layout.config()) / layout.part().tensor_size),
+      inner_columns_(widest_inner(layout)),
+      head_columns_(layout.config().query_columns() / layout.part().tensor_size),
       num_heads_(layout.config().num_heads / layout.part().tensor_size),
       part_(layout.part()) {
   const size_t r = batch * tokens, c = hidden_;
@@ -250,6 +256,8 @@ BlockWorkspace ModelWorkspace::block(const Activations& a) const {
   return {
       .hidden = TensorView(summed_.view().data(), inner.dtype(), inner.device(), {r, hidden_}),
       .gathered = part_.splits_tokens ? gathered_.view().elements(0, {r, hidden_}) : TensorView(),
+      .d_core =
+          TensorView(summed_.view().data(), inner.dtype(), inner.device(), {r, head_columns_}),
       .inner = inner.elements(0, {r, inner_columns_}),
       .row_dot = row_dot_.view().elements(0, {a.batch(), num_heads_, a.tokens()}),
       .rotary_table = rotary_table_};

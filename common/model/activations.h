@@ -27,6 +27,8 @@ struct ActivationSpec {
   // the rows that it has of the residual stream.
   bool split = false;
   size_t operation = 0;  // the block's operation that computes it
+  // Of the output of a linear layer: its parts, each of which is split on its own.
+  std::vector<LinearPart> parts = {};
   // Whether ranks that split tokens gather all rows of it, and may keep them.
   bool is_gathered = false;
 };
@@ -135,7 +137,8 @@ class ModelWorkspace {
   ClassifierWorkspace classifier() const;
 
  private:
-  size_t hidden_, inner_columns_, num_heads_, num_logits_ = 0;  // num_logits_ without padding
+  size_t hidden_, inner_columns_, head_columns_, num_heads_,
+      num_logits_ = 0;  // num_logits_ without padding
   ModelPartition part_;
   Tensor d_residual_, gathered_, inner_, row_dot_, rotary_table_, losses_, logits_, dlogits_;
   // What tensor-parallel ranks sum: BlockWorkspace::hidden, then the classifier's statistics.

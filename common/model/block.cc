@@ -140,9 +140,8 @@ struct CoreGradients {
 // wide as d_core, so it always lies there.
 CoreGradients gradients_of_core(const SublayerCall& s, bool with_weights) {
   const Shape &first = s.a[A::first].shape(), &core = s.a[A::core].shape();
-  const TensorView inner =
-      s.inner(inner_columns(s.sublayer) == s.sublayer.first.out ? first : core);
-  if (s.is(Core::attention)) return {s.block.workspace.hidden.elements(0, core), inner, false};
+  const TensorView inner = s.inner(s.is(Core::swiglu) ? core : first);
+  if (s.is(Core::attention)) return {s.block.workspace.d_core, inner, false};
   const bool is_in_place = s.is(Core::swiglu) || !with_weights;
   return {inner, is_in_place ? s.a[A::first] : inner, s.is(Core::gelu) && with_weights};
 }

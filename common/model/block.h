@@ -35,7 +35,8 @@ inline std::span<const TensorView, SublayerActivation::kCount> activations_of(
 struct BlockWorkspace {
   TensorView hidden;    // (R, C) in the compute dtype
   TensorView gathered;  // (R, C) in the compute dtype if the residual stream is split; else empty
-  TensorView inner;     // (R, W / N) in the compute dtype; W is the widest (inner_columns())
+  TensorView d_core;    // (R, C / N), or the columns of all heads on this rank; it lies in `hidden`
+  TensorView inner;     // (R, W) in the compute dtype; W is the largest inner_columns()
   TensorView row_dot;   // (B, NH / N, T) in the accumulation dtype, for attention_backward
   ConstTensorView rotary_table;  // (positions, head size), if positions are rotary (rotary.h)
 };
@@ -52,11 +53,12 @@ struct BlockCall {
   ConstTensorView positions;  // of the tokens, for rotary positions; empty: 0, 1, ...
 };
 
-// Returns the columns of BlockWorkspace::inner that a sublayer needs on one rank that has all of
-// it: those of the gradient of the first linear layer's output, or, of a core whose input is twice
-// as wide as its output, those of the gradient of its output.
-constexpr size_t inner_columns(const Sublayer& sublayer) {
-  return sublayer.core == Core::swiglu ? sublayer.second.in : sublayer.first.out;
+// Returns the columns of BlockWorkspace::inner that a sublayer needs on one of `tensor_size` ranks:
+// those of the gradient of the first linear layer's output, or, of a core whose input is twice as
+// wide as its output, those of the gradient of its output.
+inline size_t inner_columns(const Sublayer& sublayer, size_t tensor_size) {
+  return sublayer.core == Core::swiglu ? sublayer.second.in / tensor_size
+                                       : split_outputs(sublayer.first.parts, tensor_size);
 }
 
 // Computes the activations: those of the given operations, as far as the block has them itself.

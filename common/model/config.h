@@ -59,6 +59,10 @@ struct ModelConfig {
 
   bool is_gpt2() const { return norm == Norm::layernorm; }  // or of the Llama family
   size_t num_key_value_heads() const { return key_value_heads > 0 ? key_value_heads : num_heads; }
+  // Those that one of so many tensor-parallel ranks has.
+  size_t key_value_heads_of(size_t tensor_size) const {
+    return num_key_value_heads() > tensor_size ? num_key_value_heads() / tensor_size : 1;
+  }
   size_t head_columns() const { return head_size > 0 ? head_size : hidden / num_heads; }
   size_t query_columns() const { return num_heads * head_columns(); }            // of q, all heads
   size_t key_columns() const { return num_key_value_heads() * head_columns(); }  // of k; and of v

@@ -28,6 +28,7 @@ void add_linear(UnitSpec& unit, const std::string& group, const Linear& linear, 
                                      linear.weight_shape(part), linear.split,
                                      linear.initial_deviation));
     unit.parameters.back().index = index;
+    unit.parameters.back().most_slices = part.most_slices;
   }
   if (!linear.has_bias) return;
   // The slices of a vector are "columns".
@@ -36,6 +37,7 @@ void add_linear(UnitSpec& unit, const std::string& group, const Linear& linear, 
     unit.parameters.push_back({.name = concat(group, ".", part.name, ".bias"),
                                .shape = {part.out},
                                .split = linear.splits_outputs() ? as_weight : TensorSplit::none,
+                               .most_slices = part.most_slices,
                                .index = index + 1});
   }
 }
@@ -227,10 +229,9 @@ double ModelDescription::flops_per_token() const {
 
 bool can_split(const ModelConfig& config, size_t tensor_size) {
   for (const Sublayer& sublayer : dense_sublayers(config)) {
-    if (sublayer.num_heads % tensor_size != 0 || sublayer.key_value_heads % tensor_size != 0 ||
-        sublayer.second.in % tensor_size != 0) {
-      return false;
-    }
+    const size_t heads = sublayer.num_heads, shared = sublayer.key_value_heads;
+    if (heads % tensor_size != 0 || sublayer.second.in % tensor_size != 0) return false;
+    if (shared > 0 && shared % tensor_size != 0 && tensor_size % shared != 0) return false;
   }
   const size_t most_tokens = (config.vocab_size + tensor_size - 1) / tensor_size;
   return most_tokens * (tensor_size - 1) < config.vocab_size;

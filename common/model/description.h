@@ -18,6 +18,7 @@ struct ParameterSpec {
   std::string name;
   Shape shape;
   TensorSplit split = TensorSplit::none;
+  size_t most_slices = 0;        // as that of LinearPart
   double initial_value = 0;      // the value of every element if initial_deviation is 0
   double initial_deviation = 0;  // otherwise elements are drawn from a normal distribution about 0
   bool trainable = true;         // false: frozen (Layout::trained)
@@ -91,7 +92,8 @@ struct ModelDescription {
 ModelDescription describe(const ModelConfig& config);
 
 // Whether so many tensor-parallel ranks can split the model: they divide the heads and the inner
-// layer of each block, and each has at least one token of the vocabulary.
+// layer of each block, they divide the heads of k and v or are a multiple of them, and each has at
+// least one token of the vocabulary.
 bool can_split(const ModelConfig& config, size_t tensor_size);
 // Throws a UserError that begins with `asked` ("--tensor-parallel-size 3") and names a size that
 // would do if they cannot.

@@ -121,9 +121,9 @@ constexpr std::array kChoices = {
 }  // namespace
 
 std::string FamilyChoice::key() const {
-  std::string text = name;
-  std::ranges::replace(text, '-', '_');
-  return text;
+  std::string key = name;
+  std::ranges::replace(key, '-', '_');
+  return key;
 }
 
 std::span<const FamilyChoice> family_choices() { return kChoices; }

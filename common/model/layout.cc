@@ -19,25 +19,29 @@ std::vector<size_t> operations_that_use(const ModelDescription& model, size_t un
   return uses;
 }
 
-// Returns the rows of a split matrix on every tensor-parallel rank but the last ones, which may
-// have fewer.
-size_t most_rows(const Shape& shape, const ModelPartition& part) {
-  return (shape[0] + part.tensor_size - 1) / part.tensor_size;
+// Which of a tensor's slices a rank holds.
+struct SliceOfTensor {
+  size_t index, count;
+};
+
+// Returns the rows of each slice but the last ones, which may have fewer.
+size_t most_rows(const Shape& shape, const SliceOfTensor& slice) {
+  return (shape[0] + slice.count - 1) / slice.count;
 }
 
 // Divides the columns (or a vector's elements) into `groups` groups, and makes `held` this rank's
 // equal part of each group.
-void take_columns(Parameter& held, const ModelPartition& part, size_t groups) {
+void take_columns(Parameter& held, const SliceOfTensor& slice, size_t groups) {
   const Shape& full = held.full_shape;
-  const size_t group = full[full.num_dims() - 1] / groups, count = group / part.tensor_size;
+  const size_t group = full[full.num_dims() - 1] / groups, count = group / slice.count;
   held.shape = full.num_dims() == 1 ? Shape{groups * count} : Shape{full[0], groups * count};
-  held.ranges = {part.tensor_rank * count, count, group};
+  held.ranges = {slice.index * count, count, group};
 }
 
-void take_rows(Parameter& held, const ModelPartition& part) {
+void take_rows(Parameter& held, const SliceOfTensor& slice) {
   const size_t rows = held.full_shape[0], columns = held.full_shape[1];
-  const size_t most = most_rows(held.full_shape, part);
-  const size_t first = std::min(rows, part.tensor_rank * most);
+  const size_t most = most_rows(held.full_shape, slice);
+  const size_t first = std::min(rows, slice.index * most);
   const size_t count = std::min(most, rows - first);
   held.shape = {count, columns};
   held.ranges = {first * columns, count * columns, count * columns};
@@ -66,7 +70,8 @@ Layout::Layout(const ModelDescription& model, size_t world_size, const ModelPart
     unit.is_shared = uses_here < uses.size();
     unit.is_copy = !is_here(uses.front());
     for (Parameter& parameter : unit.parameters) {
-      parameter.counted = !unit.is_copy && (parameter.split || part.tensor_rank == 0);
+      const size_t copies = parameter.split ? parameter.copies : part.tensor_size;
+      parameter.counted = !unit.is_copy && part.tensor_rank % copies == 0;
     }
   }
   for (size_t i = 0; i < model.operations.size(); ++i) {
@@ -154,11 +159,15 @@ Parameter Layout::hold(const ParameterSpec& spec) const {
                     .index = spec.index,
                     .most_elements = elements};
   if (!held.split) return held;
+  const size_t n = part_.tensor_size;
+  const size_t count = spec.most_slices == 0 ? n : std::min(n, spec.most_slices);
+  held.copies = n / count;
+  const SliceOfTensor slice = {part_.tensor_rank / held.copies, count};
   if (spec.split == TensorSplit::rows) {
-    take_rows(held, part_);
-    held.most_elements = most_rows(spec.shape, part_) * spec.shape[1];
+    take_rows(held, slice);
+    held.most_elements = most_rows(spec.shape, slice) * spec.shape[1];
   } else {
-    take_columns(held, part_, spec.split == TensorSplit::qkv_columns ? 3 : 1);
+    take_columns(held, slice, spec.split == TensorSplit::qkv_columns ? 3 : 1);
     held.most_elements = held.shape.num_elements();
   }
   return held;

@@ -62,6 +62,9 @@ struct Parameter {
   Shape full_shape;    // the shape of the whole tensor
   Ranges ranges;       // the place of the rank's elements in the whole tensor
   bool split = false;  // true: each tensor-parallel rank holds another slice of it
+  // How many tensor-parallel ranks, which are consecutive, hold the same slice. Each computes a
+  // part of its gradient.
+  size_t copies = 1;
   // Tensor-parallel ranks and pipeline stages may hold copies of one tensor. This is true for one
   // copy, which counts in the norm and is used when full tensors are put together.
   bool counted = true;

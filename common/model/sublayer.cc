@@ -41,6 +41,7 @@ std::vector<Sublayer> gpt2_sublayers(const ModelConfig& config) {
 std::vector<Sublayer> llama_sublayers(const ModelConfig& config) {
   const size_t c = config.hidden, f = config.ffn_size();
   const size_t q = config.query_columns(), k = config.key_columns();
+  const size_t key_heads = config.num_key_value_heads();
   const double last = residual_deviation(config);
   return {{.index = kAttention,
            .names = {"norm_1", "qkv", "attention", "middle"},
@@ -48,7 +49,7 @@ std::vector<Sublayer> llama_sublayers(const ModelConfig& config) {
            .group = "self_attn",
            .norm = config.norm,
            .norm_epsilon = config.norm_epsilon,
-           .first = {.parts = {{"q_proj", q}, {"k_proj", k}, {"v_proj", k}},
+           .first = {.parts = {{"q_proj", q}, {"k_proj", k, key_heads}, {"v_proj", k, key_heads}},
                      .in = c,
                      .out = q + 2 * k,
                      .split = TensorSplit::rows,
@@ -58,7 +59,7 @@ std::vector<Sublayer> llama_sublayers(const ModelConfig& config) {
            .second = {{{"o_proj", c}}, q, c, TensorSplit::columns, last, false, true},
            .core = Core::attention,
            .num_heads = config.num_heads,
-           .key_value_heads = config.num_key_value_heads(),
+           .key_value_heads = key_heads,
            .is_rotary = true},
           {.index = kMlp,
            .names = {"norm_2", "gate_up", "swiglu", "out"},
@@ -85,6 +86,12 @@ size_t rotary_columns(const Sublayer& s) {
 }
 
 }  // namespace
+
+size_t split_outputs(const std::vector<LinearPart>& parts, size_t tensor_size) {
+  size_t outputs = 0;
+  for (const LinearPart& part : parts) outputs += part.out / part.num_slices(tensor_size);
+  return outputs;
+}
 
 BlockOperations in_all_sublayers(SublayerOperation::Index operation) {
   BlockOperations operations;

@@ -6,6 +6,7 @@
 // and split. Families (config.h) differ in what the list says, and nowhere else.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <bitset>
 #include <cstddef>
@@ -31,7 +32,16 @@ inline constexpr double kInitialDeviation = 0.02;  // of weights [Radford19 GPT-
 struct LinearPart {
   const char* name;  // "c_attn", or "q_proj"
   size_t out;
+  // If it is not 0, ranks split the part into so many slices at most, and consecutive ranks have
+  // copies of a slice: as k and v, where there are fewer heads of them than ranks.
+  size_t most_slices = 0;
+
+  size_t num_slices(size_t tensor_size) const {
+    return most_slices == 0 ? tensor_size : std::min(tensor_size, most_slices);
+  }
 };
+// Returns the outputs of these parts that one of `tensor_size` ranks has, which split them.
+size_t split_outputs(const std::vector<LinearPart>& parts, size_t tensor_size);
 
 // A linear layer before any split. GPT-2's weights are stored (in, out), and the Llama family's
 // (out, in), as their files have them: so the weights of several parts, one after the other in

@@ -37,7 +37,8 @@ TensorParallelTrainer::TensorParallelTrainer(const TrainerContext& context, cons
       state_(context, layout_),
       model_(context, layout_, state_.parameters, state_.gradients,
              {.tensor = tensor_parallel_on(ranks_),
-              .summed = ranks_.size() > 1 ? context.ranks->registered : nullptr}) {}
+              .summed = ranks_.size() > 1 ? context.ranks->registered : nullptr}),
+      head_copies_(context, layout_, ranks_) {}
 
 StepResult TensorParallelTrainer::step() {
   const RunConfig& config = context_.config;
@@ -51,6 +52,7 @@ StepResult TensorParallelTrainer::step() {
     model_.classify(1 / num_tokens);
     model_.backward();
   }
+  head_copies_.sum(context_.stream, state_.gradients);
   const double loss = model_.total_loss() / num_tokens;  // the same on all ranks
   const double norm = std::sqrt(sum_over(ranks_, state_.squared_norm()));
   const AdamWStep step = state_.optimizer.next_step(norm);

@@ -4,6 +4,7 @@
 #include "common/train/trainer/model_runner.h"
 #include "common/train/trainer/model_state.h"
 #include "common/train/trainer/ranks.h"
+#include "lessons/07_tensor_parallel/head_copies.h"
 #include "lessons/07_tensor_parallel/slices.h"
 
 namespace ladder {
@@ -37,6 +38,7 @@ class TensorParallelTrainer final : public Trainer {
   Layout layout_;  // the layout of this rank's slices
   ModelState state_;
   ModelRunner model_;
+  HeadCopies head_copies_;
 };
 
 }  // namespace ladder

@@ -130,6 +130,7 @@ ThreeDTrainer::ThreeDTrainer(const TrainerContext& context, const Flags& flags)
               .chunks = stage_.chunks}),
       reduced_(flags.reduce.make_buffer(context, stage_.layout)),
       pipeline_(make_pipeline(context, flags, stage_, model_)),
+      head_copies_(context, stage_.layout, context.ranks->on(Axis::tensor)),
       share_(context.config, context.ranks->on(Axis::data)),
       sync_(make_sync(flags, state_, context.ranks->replicas(), reduced_)) {}
 
@@ -156,6 +157,7 @@ StepResult ThreeDTrainer::step() {
     sum_partial_gradients(context_.stream, state.layout(), state.gradients,
                           (*groups)[Axis::tensor]);
   }
+  head_copies_.sum(context_.stream, state.gradients);
   // Only ranks of the last stage have losses, and all ranks of a tensor group have the same ones.
   // So one rank of each group counts.
   const double own_loss = model_.total_loss();

@@ -5,6 +5,7 @@
 
 #include "common/pipeline/executor.h"
 #include "lessons/02_ddp/data_parallel.h"
+#include "lessons/07_tensor_parallel/head_copies.h"
 #include "lessons/09_3d_parallel/flags.h"
 
 namespace ladder {
@@ -52,6 +53,7 @@ class ThreeDTrainer final : public Trainer {
   ModelRunner model_;
   Tensor reduced_;  // the gradients in --reduce-dtype; empty if that is their own dtype
   std::unique_ptr<PipelineExecutor> pipeline_;
+  HeadCopies head_copies_;
   DataParallel share_;  // the part of the global batch that this pipeline runs
   std::unique_ptr<GradientSync> sync_;
 };

@@ -32,7 +32,8 @@ SequenceParallelTrainer::SequenceParallelTrainer(const TrainerContext& context, 
       layout_(layout_of(context.config, context.ranks->grid, flags.tokens)),
       state_(context, layout_, 0, {.gradients = {.source = registered_}}),
       model_(context, layout_, state_.parameters, state_.gradients,
-             {.tensor = sequence_parallel_on(ranks_), .summed = registered_}) {}
+             {.tensor = sequence_parallel_on(ranks_), .summed = registered_}),
+      head_copies_(context, layout_, ranks_) {}
 
 StepResult SequenceParallelTrainer::step() {
   const RunConfig& config = context_.config;
@@ -47,6 +48,7 @@ StepResult SequenceParallelTrainer::step() {
     model_.backward();
   }
   sum_partial_gradients(context_.stream, layout_, state_.gradients, ranks_);
+  head_copies_.sum(context_.stream, state_.gradients);
   const double loss = model_.total_loss() / num_tokens;  // the same on all ranks
   const double norm = std::sqrt(sum_over(ranks_, state_.squared_norm()));
   const AdamWStep step = state_.optimizer.next_step(norm);

@@ -2,6 +2,7 @@
 // Read lesson 07's trainer first.
 #pragma once
 
+#include "lessons/07_tensor_parallel/head_copies.h"
 #include "lessons/07_tensor_parallel/trainer.h"
 #include "lessons/13_sequence_parallel/tokens.h"
 
@@ -44,6 +45,7 @@ class SequenceParallelTrainer final : public Trainer {
   Layout layout_;             // the layout of this rank's slices
   ModelState state_;
   ModelRunner model_;
+  HeadCopies head_copies_;
 };
 
 }  // namespace ladder

@@ -36,7 +36,7 @@ void ContextFlags::add_attention_to(CLI::App& app, const char* group) {
 
 SlicePlan ContextFlags::plan(const RunConfig& config, const ProcessGrid& grid) const {
   // Those of k and v divide those of q.
-  const size_t heads = config.model.num_key_value_heads() / grid.tensor_size;
+  const size_t heads = config.model.key_value_heads_of(grid.tensor_size);
   const bool is_grouped = config.model.num_key_value_heads() < config.model.num_heads;
   if (attention == Method::ulysses && heads % grid.context_size != 0) {
     throw UserError(concat(
@@ -60,8 +60,8 @@ ContextShare::ContextShare(const TrainerContext& context, const ContextFlags& fl
   const size_t num_slices = context.ranks->grid.tensor_size;
   ulysses_ = std::make_unique<UlyssesAttention>(
       context, plan_, ranks,
-      UlyssesAttention::Heads{model.num_heads / num_slices,
-                              model.num_key_value_heads() / num_slices, model.head_columns()});
+      UlyssesAttention::Heads{model.num_heads / num_slices, model.key_value_heads_of(num_slices),
+                              model.head_columns()});
 }
 
 SequenceSlice ContextShare::part() const {

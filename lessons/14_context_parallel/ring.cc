@@ -24,7 +24,8 @@ RingAttention::RingAttention(const TrainerContext& context, SlicePlan plan, Comm
       ring_(ring),
       batch_(context.config.micro_batch_size),
       queries_(context.config.model.query_columns() / context.ranks->grid.tensor_size),
-      keys_(context.config.model.key_columns() / context.ranks->grid.tensor_size) {
+      keys_(context.config.model.key_value_heads_of(context.ranks->grid.tensor_size) *
+            context.config.model.head_columns()) {
   const RunConfig& config = context.config;
   const auto make = [&](DType dtype, size_t elements) {
     return Tensor(context.device_memory, Category::workspace, dtype, {elements});

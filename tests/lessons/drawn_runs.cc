@@ -45,6 +45,7 @@ class Drawing {
   void draw_tensor();
   void draw_experts();
   void draw_model();
+  void draw_family(size_t heads);
   void draw_batch();
   void draw_memory();
   void draw_connection();
@@ -163,6 +164,22 @@ void Drawing::draw_model() {
   if (one_in(4)) add("--untied");
   add("--vocab", one_of<size_t>({250, 256, 257, 263}));
   add("--sequence-length", tokens_);
+  if (one_in(2)) draw_family(heads);
+}
+
+// Today's block, with heads of its own size.
+void Drawing::draw_family(size_t heads) {
+  add("--norm", "rmsnorm");
+  add("--positions", "rotary");
+  add("--mlp", "swiglu");
+  add("--biases", one_of<Word>({"qkv", "none"}));
+  add("--head-size", 2 * (1 + below(4)));
+  add("--rope-theta", one_of<size_t>({10, 10'000}));
+  if (one_in(3)) add("--rope-scaling", "llama3:8,1,4,4");
+  if (one_in(3)) add("--norm-epsilon", 1e-6);
+  size_t shared = 1 + below(heads);  // heads of q that share one of k and v
+  while (heads % shared != 0) --shared;
+  add("--key-value-heads", heads / shared);
 }
 
 void Drawing::draw_batch() {

@@ -75,7 +75,8 @@ void ModelFlags::add_to(CLI::App& app, RunConfig& config) {
 namespace {
 
 bool have_same_blocks(const ModelConfig& a, const ModelConfig& b) {
-  return a.num_layers == b.num_layers && a.num_heads == b.num_heads && a.hidden == b.hidden;
+  return a.num_layers == b.num_layers && a.num_heads == b.num_heads && a.hidden == b.hidden &&
+         a.is_gpt2() == b.is_gpt2();
 }
 
 // Returns the preset with the blocks of this model, or the largest one that is not wider.
@@ -83,7 +84,8 @@ const ModelPreset& preset_like(const ModelConfig& model) {
   const ModelPreset* found = &presets()[0];
   for (const ModelPreset& preset : presets()) {
     if (have_same_blocks(preset.config, model)) return preset;
-    if (preset.config.hidden <= model.hidden) found = &preset;
+    const bool is_family = preset.config.is_gpt2() == model.is_gpt2();
+    if (is_family && preset.config.hidden <= model.hidden) found = &preset;
   }
   return *found;
 }

@@ -119,11 +119,15 @@ void check_countable(const RunConfig& config) {
   const ModelConfig& m = config.model;
   const auto real_number = [](size_t count) { return static_cast<double>(count); };
   const double c = real_number(m.hidden), l = real_number(m.num_layers);
-  const double f = real_number(m.ffn_size());
+  // An inner layer has a weight and an activation before its core, and one behind it; SwiGLU's has
+  // two before it.
+  const double f = real_number(m.ffn_size()) * (m.mlp == MlpCore::swiglu ? 1.5 : 1);
+  const double q = real_number(m.num_heads) * real_number(m.head_columns());
   const double rows = real_number(config.micro_batch_size) * real_number(m.sequence_length);
   const double tables = real_number((m.untied ? 2 : 1) * m.vocab_size + m.sequence_length);
-  const double parameters = c * (tables + l * (4 * c + 2 * f));
-  const double activations = rows * (c * (8 * l + 10) + l * (2 * f + real_number(m.num_heads)));
+  const double parameters = c * (tables + l * (4 * q + 2 * f));
+  const double activations =
+      rows * (c * (4 * l + 10) + l * (4 * q + 2 * f + real_number(m.num_heads)));
   if (8 * (4 * parameters + activations + rows * real_number(m.vocab_size)) > 0x1p62) {
     throw UserError(concat("--layers ", m.num_layers, " --hidden ", m.hidden, " --ffn ",
                            m.ffn_size(), " --vocab ", m.vocab_size, " --sequence-length ",

@@ -24,6 +24,12 @@ std::string by_category(const MemoryUse& use, size_t rank) {
   return text + "\n";
 }
 
+// Says how many heads k and v have, if these are fewer: " (2 of k and v)".
+std::string shared_heads_text(const ModelConfig& model) {
+  if (model.num_key_value_heads() == model.num_heads) return "";
+  return concat(" (", model.num_key_value_heads(), " of k and v)");
+}
+
 }  // namespace
 
 std::string flags_text(const RunConfig& config) {
@@ -41,7 +47,8 @@ std::string header_text(const LessonInfo& lesson, const RunConfig& config, const
   const size_t micro_batches = config.num_micro_batches(grid.data_size);
   std::string text = concat(lesson.name, ": ", lesson.description, "\n", config.flags_note);
   text += concat("  model    ", config.model_name, ": ", counted(model.num_layers, "layer"), ", ",
-                 counted(model.num_heads, "head"), ", hidden ", model.hidden,
+                 counted(model.num_heads, "head"), shared_heads_text(model), ", hidden ",
+                 model.hidden, model.is_gpt2() ? "" : ", RMSNorm, rotary positions, SwiGLU",
                  model.ffn == 0 ? "" : concat(", inner layer ", model.ffn), ", vocabulary ",
                  with_commas(model.vocab_size), model.untied ? " (untied)" : "",
                  ", sequence length ", model.sequence_length, "; ",

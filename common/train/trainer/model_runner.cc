@@ -170,7 +170,13 @@ const Activations& ModelRunner::activations(size_t buffer, size_t chunk) const {
 }
 
 bool ModelRunner::needs_tokens(size_t chunk) const {
-  return chunks_[chunk].operations()[0].kind < OperationKind::block || has_classifier(chunk);
+  const Layout& layout = chunks_[chunk];
+  // Rotary blocks read the positions of a slice of the tokens; those of all tokens they know.
+  const bool reads_positions = layout.config().positions == Positions::rotary &&
+                               layout.has(OperationKind::block) &&
+                               !buffers_.front()->batch.positions().empty();
+  return layout.operations()[0].kind < OperationKind::block || has_classifier(chunk) ||
+         reads_positions;
 }
 
 Hooks ModelRunner::of_chunk(const Hooks& hooks, size_t chunk) const {

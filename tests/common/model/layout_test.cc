@@ -32,9 +32,10 @@ TEST_CASE("the published models have their published numbers of parameters") {
 }
 
 TEST_CASE("an unknown preset is named, with those that exist") {
-  CHECK_THROWS_WITH(find_preset("gpt3"),
-                    "--model gpt3: no such preset; there are nano, tiny, gpt2, gpt2-medium, "
-                    "gpt2-large, gpt2-xl, 70b, gpt3-175b");
+  CHECK_THROWS_WITH(
+      find_preset("gpt3"),
+      ContainsSubstring("--model gpt3: no such preset; there are nano, tiny, gpt2, ") &&
+          EndsWith(", llama-3-70b, llama-3-405b"));
   CHECK_THROWS_AS(find_preset(""), UserError);
   CHECK_THROWS_WITH(check_config({2, 3, 32, 256, 32}), "--heads 3 does not divide --hidden 32");
 }

@@ -1,0 +1,90 @@
+#include "lessons/07_tensor_parallel/head_copies.h"
+
+#include <algorithm>
+
+#include "kernels/elementwise.h"
+
+namespace ladder {
+namespace {
+
+constexpr CallOptions kGradient = {.purpose = Purpose::gradient};
+
+// Part `index` of `count` elements that `copies` ranks divide. The last ones may be shorter.
+struct Part {
+  size_t first, count;
+};
+Part part_of(size_t count, size_t copies, size_t index) {
+  const size_t most = (count + copies - 1) / copies, first = std::min(count, index * most);
+  return {first, std::min(most, count - first)};
+}
+
+}  // namespace
+
+HeadCopies::HeadCopies(const TrainerContext& context, const Layout& layout, Communicator& ranks)
+    : ranks_(ranks) {
+  size_t most = 0;
+  for (const Unit& unit : layout.units()) {
+    for (const Parameter& parameter : unit.parameters) {
+      const size_t first = unit.offset + parameter.offset, count = parameter.shape.num_elements();
+      if (parameter.copies == 1 || count == 0) continue;
+      // k's and v's lie side by side.
+      if (!ranges_.empty() && ranges_.back().first + ranges_.back().count == first) {
+        ranges_.back().count += count;
+      } else {
+        ranges_.push_back({first, count, parameter.copies});
+      }
+      const auto& [begin, all, copies] = ranges_.back();
+      most = std::max(most, copies * part_of(all, copies, 0).count);
+    }
+  }
+  parts_ =
+      Tensor(context.device_memory, Category::workspace, context.config.accumulation(), {most});
+}
+
+void HeadCopies::sum(Stream& stream, TensorView gradients) {
+  for (const auto& [first, count, copies] : ranges_) {
+    sum_range(stream, gradients.rows(first, count), copies);
+  }
+}
+
+void HeadCopies::sum_range(Stream& stream, TensorView range, size_t copies) {
+  const auto part = [&](size_t copy) {
+    const Part p = part_of(range.num_elements(), copies, copy);
+    return range.rows(p.first, p.count);
+  };
+  const size_t own = ranks_.rank() % copies;
+  const TensorView sum = part(own);
+  const auto addend = [&](size_t copy) {
+    return parts_.view().rows(copy * sum.num_elements(), sum.num_elements());
+  };
+  for (size_t i = 1; i < copies; ++i) {
+    const size_t to = (own + i) % copies, from = (own + copies - i) % copies;
+    exchange(stream, copies, to, part(to), from, addend(from));
+  }
+  if (sum.num_elements() > 0) {
+    copy(stream, addend(own), sum);
+    add(stream, sum, addend(0), addend(1));
+    for (size_t i = 2; i < copies; ++i) add(stream, sum, sum, addend(i));
+  }
+  for (size_t i = 1; i < copies; ++i) {
+    const size_t to = (own + i) % copies, from = (own + copies - i) % copies;
+    exchange(stream, copies, to, sum, from, part(from));
+  }
+}
+
+void HeadCopies::exchange(Stream& stream, size_t copies, size_t to, ConstTensorView sent,
+                          size_t from, TensorView received) {
+  const size_t own = ranks_.rank() % copies, first = ranks_.rank() - own;
+  const auto send = [&] {
+    if (sent.num_elements() > 0) ranks_.send(stream, sent, first + to, kGradient).wait(stream);
+  };
+  // A send may last until the peer receives. Along a circle of exchanges, numbers fall at least
+  // once: there a rank receives first.
+  if (own < to) send();
+  if (received.num_elements() > 0) {
+    ranks_.recv(stream, received, first + from, kGradient).wait(stream);
+  }
+  if (own > to) send();
+}
+
+}  // namespace ladder

@@ -1,0 +1,40 @@
+// Heads of k and v that several tensor-parallel ranks have, because there are fewer heads than
+// ranks. Each rank computes the part of their gradients that comes from its own heads of q.
+#pragma once
+
+#include <vector>
+
+#include "common/comm/communicator.h"
+#include "common/model/layout.h"
+#include "common/train/trainer/trainer.h"
+
+namespace ladder {
+
+class HeadCopies {
+ public:
+  // Allocates workspace for the gradients of the layout's largest copied parameters. `ranks` is the
+  // tensor-parallel group, which must outlive this object.
+  HeadCopies(const TrainerContext& context, const Layout& layout, Communicator& ranks);
+
+  // Sums the gradients of copied parameters (Parameter::copies) over the ranks that have them, in
+  // the order of the ranks: all get the same bits. With c copies a rank sends 2 (c - 1) / c of its
+  // elements to others, as in an all_reduce. `gradients` is a flat buffer of the layout, in which
+  // every rank has only its own part. It waits for the other ranks on the stream.
+  void sum(Stream& stream, TensorView gradients);
+
+ private:
+  // Elements of the flat buffer, which lie together and have as many copies.
+  struct Range {
+    size_t first, count, copies;
+  };
+  void sum_range(Stream& stream, TensorView range, size_t copies);
+  // Sends to copy `to`, and receives from copy `from`.
+  void exchange(Stream& stream, size_t copies, size_t to, ConstTensorView sent, size_t from,
+                TensorView received);
+
+  Communicator& ranks_;
+  std::vector<Range> ranges_;
+  Tensor parts_;  // from each rank with a copy, what it has of the elements that this rank sums
+};
+
+}  // namespace ladder
