@@ -1,5 +1,6 @@
 #include "common/model/config.h"
 
+#include "common/model/family.h"
 #include "kernels/runtime/check.h"
 
 namespace ladder {
@@ -89,21 +90,15 @@ void check_llama(const ModelConfig& config) {
   }
 }
 
-// Throws UserError unless all choices are GPT-2's.
+// Throws UserError unless all choices are GPT-2's, which are the defaults.
 void check_gpt2(const ModelConfig& config) {
-  const auto refuse = [](const char* flag, const char* value) {
-    throw UserError(concat(flag, " ", value, ": goes with --norm rmsnorm, not with layernorm; the ",
-                           "families are not mixed, --model has presets of both"));
-  };
-  if (config.positions != Positions::learned) refuse("--positions", "rotary");
-  if (config.mlp != MlpCore::gelu) refuse("--mlp", "swiglu");
-  if (config.biases != Biases::all) {
-    refuse("--biases", config.biases == Biases::qkv ? "qkv" : "none");
+  for (const FamilyChoice& choice : family_choices()) {
+    const std::string value = choice.text(config);
+    if (value.empty()) continue;
+    throw UserError(concat(choice.flag(), " ", value,
+                           ": goes with --norm rmsnorm; the families are ",
+                           "not mixed, --model has presets of both"));
   }
-  if (config.rope_scaling) refuse("--rope-scaling", "llama3");
-  if (config.rope_theta != ModelConfig().rope_theta) refuse("--rope-theta", "(given)");
-  if (config.key_value_heads != 0) refuse("--key-value-heads", "(given)");
-  if (config.head_size != 0) refuse("--head-size", "(given)");
 }
 
 }  // namespace

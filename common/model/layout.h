@@ -85,10 +85,8 @@ void for_parameters_in(const Layout& layout, size_t first, size_t last, Body bod
   }
 }
 
-// A view of a unit's parameters (or gradients), padding included. view[i] is the parameter with
-// index i (Parameter::index), or the matrix or vector that all parameters with this index make up.
-// It is empty if there is none, or it has no elements: as the gradient of a frozen one, which
-// nobody computes.
+// A view of a unit's parameters (or gradients), padding included. view[i] is the tensor of all
+// parameters with index i. It is empty if these have no elements: as the gradient of frozen ones.
 template <class View>
 class BasicUnitView {
  public:
@@ -99,7 +97,7 @@ class BasicUnitView {
     size_t rows = 0;
     for (const Parameter& parameter : unit_->parameters) {
       if (parameter.index != index || parameter.shape.num_elements() == 0) continue;
-      if (first == nullptr) first = &parameter;
+      first = first == nullptr ? &parameter : first;
       rows += parameter.shape[0];
     }
     return first == nullptr ? View() : flat_.elements(first->offset, first->shape.with_rows(rows));
@@ -112,12 +110,11 @@ class BasicUnitView {
 using UnitView = BasicUnitView<TensorView>;
 using ConstUnitView = BasicUnitView<ConstTensorView>;
 
-// Returns the unit's part of a flat buffer, padding included.
+// Return the unit's part of a flat buffer, padding included, and its view.
 template <class View>
 View unit_in_flat(const Layout& layout, size_t unit, View flat) {
   return flat.rows(layout.unit(unit).offset, layout.unit(unit).padded_elements);
 }
-// Returns the same part as a view of the unit's parameters.
 template <class View>
 BasicUnitView<View> unit_of(const Layout& layout, size_t unit, View flat) {
   return {layout.unit(unit), unit_in_flat(layout, unit, flat)};

@@ -12,7 +12,6 @@ namespace ladder {
 namespace {
 
 using A = SublayerActivation;
-
 using P = ExpertParameter;
 
 // Returns the first `rows` rows of n elements.
