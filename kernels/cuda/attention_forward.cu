@@ -17,8 +17,9 @@ __global__ void __launch_bounds__(kThreads, kBlocksOfSm)
   A* const weights = v + Tiling::kElements;
   // With a causal mask the last tiles see the most keys, so they start first.
   const size_t q0 = heads.tile_from_end() * kTile;
-  const auto queries = heads.of_queries(q_of_all, heads.q_stride);
-  const auto keys = heads.of_keys(k_of_all), values = heads.of_keys(v_of_all);
+  const unsigned head = heads.head(), key_head = head / heads.group;
+  const auto queries = heads.of_queries(q_of_all, heads.q_stride, head);
+  const auto keys = heads.of_keys(k_of_all, key_head), values = heads.of_keys(v_of_all, key_head);
   const size_t end = heads.causal ? q0 + 1 : heads.keys;
   typename Tiling::Sums sums = {};
   A maximum[kRows], total[kRows] = {};  // the totals are over the thread's columns only
@@ -63,10 +64,10 @@ __global__ void __launch_bounds__(kThreads, kBlocksOfSm)
     for (A& sum : sums[i]) sum *= inverse;
     const size_t query = q0 + Tiling::row(i);
     if (query < heads.queries && threadIdx.x % kSide == 0 && blockIdx.y == 0) {
-      logsumexp[heads.head() * heads.query_tokens + query] = maximum[i] + std::log(total[i]);
+      logsumexp[head * heads.query_tokens + query] = maximum[i] + std::log(total[i]);
     }
   }
-  store_sums<Tiling, false>(heads.of_queries(out, heads.hidden()), heads.queries, q0,
+  store_sums<Tiling, false>(heads.of_queries(out, heads.hidden(), head), heads.queries, q0,
                             blockIdx.y * size_t{Tiling::kWidth}, heads, sums);
 }
 
@@ -84,35 +85,36 @@ void launch_forward(Stream& stream, const HeadTile& heads, Out* out, A* logsumex
 }  // namespace
 
 void attention_forward(Stream& stream, TensorView out, TensorView logsumexp, ConstTensorView qkv) {
-  const size_t batch = out.shape()[0], tokens = out.shape()[1], hidden = out.shape()[2];
-  const size_t num_heads = logsumexp.shape()[1], size = hidden / num_heads;
+  const size_t batch = out.shape()[0], tokens = out.shape()[1], columns = out.shape()[2];
+  const AttentionHeads heads = attention_heads(logsumexp, columns, qkv.shape()[2] - columns);
   dispatch_float(out.dtype(), [&](auto zero) {
     using T = decltype(zero);
     using A = Accumulate<T>;
     const T* const x = qkv.as<T>();
     if constexpr (sizeof(T) == 2) {
-      if (suits_tensor_cores(size, out.as<T>(), x)) {
+      if (suits_tensor_cores(heads.size, out.as<T>(), x)) {
         return forward_on_tensor_cores(stream.native(), out.as<T>(), logsumexp.as<A>(), x, batch,
-                                       {tokens, num_heads, size});
+                                       heads_in_qkv(tokens, heads));
       }
     }
-    const HeadTile heads = heads_of_qkv<A>(batch, tokens, num_heads, size, x);
-    launch_forward<T>(stream, heads, out.as<T>(), logsumexp.as<A>(), x, x + hidden, x + 2 * hidden);
+    const T* const k = x + columns;
+    launch_forward<T>(stream, heads_of_qkv<A>(batch, tokens, heads, x), out.as<T>(),
+                      logsumexp.as<A>(), x, k, k + heads.key_columns());
   });
 }
 
 void attention_of_tile_forward(Stream& stream, TensorView out, TensorView logsumexp,
                                ConstTensorView qkv, ConstTensorView kv, ScoreTile block) {
-  const size_t hidden = out.shape()[2], first = block.first_query;
-  const size_t num_heads = logsumexp.shape()[1], size = hidden / num_heads;
+  const size_t columns = out.shape()[2], first = block.first_query;
+  const AttentionHeads heads = attention_heads(logsumexp, columns, kv.shape()[2]);
   dispatch_float(qkv.dtype(), [&](auto zero) {
     using T = decltype(zero);
     using A = Accumulate<T>;
-    const T *const q = qkv.as<T>() + first * 3 * hidden, *const k = kv.as<T>();
-    const HeadTile heads = heads_of_block<A>(block, out.shape()[0], out.shape()[1], kv.shape()[1],
-                                             num_heads, size, q, k);
-    launch_forward<T>(stream, heads, out.as<A>() + first * hidden, logsumexp.as<A>() + first, q, k,
-                      k + hidden);
+    const T *const q = qkv.as<T>() + first * heads.qkv_columns(), *const k = kv.as<T>();
+    const HeadTile tile =
+        heads_of_block<A>(block, out.shape()[0], out.shape()[1], kv.shape()[1], heads, q, k);
+    launch_forward<T>(stream, tile, out.as<A>() + first * columns, logsumexp.as<A>() + first, q, k,
+                      k + heads.key_columns());
   });
 }
 

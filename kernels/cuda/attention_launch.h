@@ -52,41 +52,37 @@ void dispatch_tiling(size_t head_size, Function&& function) {
   function(Tiling<A, 128>());
 }
 
-// Returns the description of all tokens of a qkv (B, T, 3 C). The vectors at the addresses go into
-// tiles of A.
+// Returns the description of all tokens of a qkv (B, T, C + 2 K), for kernels that own queries. The
+// vectors at the addresses go into tiles of A.
 template <class A, class... T>
-HeadTile heads_of_qkv(size_t batch, size_t tokens, size_t num_heads, size_t size, const T*... at) {
-  const size_t stride = 3 * num_heads * size;
-  return {tokens,
-          tokens,
-          num_heads,
-          size,
-          static_cast<unsigned>(batch * num_heads),
-          tokens,
-          tokens,
-          stride,
-          stride,
-          true,
-          size % kPack<A> == 0 && packs_are_aligned<kPack<A>>(at...)};
+HeadTile heads_of_qkv(size_t batch, size_t tokens, const AttentionHeads& heads, const T*... at) {
+  return {.queries = tokens,
+          .keys = tokens,
+          .num_heads = heads.num_heads,
+          .num_kv_heads = heads.num_kv_heads,
+          .size = heads.size,
+          .group = static_cast<unsigned>(heads.group()),
+          .all_heads = static_cast<unsigned>(batch * heads.num_heads),
+          .query_tokens = tokens,
+          .key_tokens = tokens,
+          .q_stride = heads.qkv_columns(),
+          .kv_stride = heads.qkv_columns(),
+          .causal = true,
+          .packed = heads.size % kPack<A> == 0 && packs_are_aligned<kPack<A>>(at...)};
 }
 
-// Returns the description of a block whose queries are in a qkv (B, query_tokens, 3 C), its keys in
-// a kv (B, key_tokens, 2 C).
+// Returns the description of a block whose queries are in a qkv (B, query_tokens, C + 2 K), its
+// keys in a kv (B, key_tokens, 2 K).
 template <class A, class... T>
 HeadTile heads_of_block(const ScoreTile& block, size_t batch, size_t query_tokens,
-                        size_t key_tokens, size_t num_heads, size_t size, const T*... at) {
-  const size_t hidden = num_heads * size;
-  return {block.num_queries,
-          block.num_keys,
-          num_heads,
-          size,
-          static_cast<unsigned>(batch * num_heads),
-          query_tokens,
-          key_tokens,
-          3 * hidden,
-          2 * hidden,
-          block.causal,
-          size % kPack<A> == 0 && packs_are_aligned<kPack<A>>(at...)};
+                        size_t key_tokens, const AttentionHeads& heads, const T*... at) {
+  HeadTile tile = heads_of_qkv<A>(batch, query_tokens, heads, at...);
+  tile.queries = block.num_queries;
+  tile.keys = block.num_keys;
+  tile.key_tokens = key_tokens;
+  tile.kv_stride = 2 * heads.key_columns();
+  tile.causal = block.causal;
+  return tile;
 }
 
 }  // namespace ladder::cuda

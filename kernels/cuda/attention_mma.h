@@ -5,6 +5,7 @@
 
 #include <cuda_runtime.h>
 
+#include "kernels/attention.h"
 #include "kernels/cuda/attention_heads.h"
 #include "kernels/cuda/pack.h"
 
@@ -17,6 +18,12 @@ inline constexpr size_t kMaxMmaHeadSize = 128;
 template <class... T>
 bool suits_tensor_cores(size_t head_size, const T*... at) {
   return head_size <= kMaxMmaHeadSize && in_packs(head_size, at...);
+}
+
+// Returns what the functions below need to know of the heads.
+inline Heads heads_in_qkv(size_t tokens, const AttentionHeads& heads) {
+  return {tokens, heads.num_heads, heads.size, heads.num_kv_heads,
+          static_cast<unsigned>(heads.group())};
 }
 
 // What attention.h documents, asynchronous on the stream. Factors of products are rounded to T: q,

@@ -31,17 +31,14 @@ struct Backward {
   T* memory;
 
   __device__ Tile own(unsigned n) const { return {memory + n * kOwn}; }
-  // These hold the tokens from t0 on.
-  __device__ Tile other(unsigned t0, unsigned n) const {
-    return {memory + 2 * kOwn + (2 * buffer(t0) + n) * kOther};
+  // These hold the tokens that a step of the loop takes.
+  __device__ Tile other(unsigned step, unsigned n) const {
+    return {memory + 2 * kOwn + (2 * (step % 2) + n) * kOther};
   }
-  __device__ float* logsumexp(unsigned t0) const {
-    return reinterpret_cast<float*>(memory + kElements) + 2 * buffer(t0) * kOtherTokens;
+  __device__ float* logsumexp(unsigned step) const {
+    return reinterpret_cast<float*>(memory + kElements) + 2 * (step % 2) * kOtherTokens;
   }
-  __device__ float* row_dot(unsigned t0) const { return logsumexp(t0) + kOtherTokens; }
-
- private:
-  static __device__ unsigned buffer(unsigned t0) { return t0 / kOtherTokens % 2; }
+  __device__ float* row_dot(unsigned step) const { return logsumexp(step) + kOtherTokens; }
 };
 
 // What a query's scores need to know of it.
@@ -70,25 +67,27 @@ __device__ void store_sums(const Vectors<T>& to, size_t t0, const Heads& heads,
   });
 }
 
-// dk and dv of a tile of keys. Scores have a row for each key and a column for each query: then
-// p^T and ds^T come out as accumulators, in the lanes where the next products want them.
+// dk and dv of a tile of keys, from all query heads of its group, one after the other. Scores have
+// a row for each key and a column for each query: then p^T and ds^T come out as accumulators, in
+// the lanes where the next products want them.
 template <class Tiles, class T>
 __global__ void __launch_bounds__(kMmaThreads, 2)
     keys_kernel(T* dqkv, const float* row_dot, const T* dout, const float* logsumexp, const T* qkv,
                 Heads heads, TileOrder order, float scale) {
   constexpr unsigned kM = Tiles::kM, kOtherTokens = Tiles::kOtherTokens;
   const Tiles tiles{dynamic_shared<T>()};
-  const auto [head, number] = order.of_block();
-  const unsigned tokens = static_cast<unsigned>(heads.tokens);
-  const typename Tiles::Copies queries(heads.in_qkv(qkv, head, 0), heads),
+  const auto [key_head, number] = order.of_block();
+  const unsigned tokens = static_cast<unsigned>(heads.tokens), head = key_head * heads.group;
+  typename Tiles::Copies queries(heads.in_qkv(qkv, head, 0), heads),
       gradients(heads.in_out(dout, head), heads);
-  const auto begin_queries = [&, head = head](unsigned q0) {
-    queries.begin(tiles.other(q0, 0), q0);
-    gradients.begin(tiles.other(q0, 1), q0);
+  size_t statistics = head * heads.tokens;  // where those of the query head begin
+  const auto begin_queries = [&](unsigned q0, unsigned step) {
+    queries.begin(tiles.other(step, 0), q0);
+    gradients.begin(tiles.other(step, 1), q0);
     if (threadIdx.x < kOtherTokens) {
-      const size_t query = q0 + threadIdx.x, row = head * heads.tokens + query;
-      begin_copy(tiles.logsumexp(q0) + threadIdx.x, logsumexp + row, query < tokens);
-      begin_copy(tiles.row_dot(q0) + threadIdx.x, row_dot + row, query < tokens);
+      const size_t query = q0 + threadIdx.x, row = statistics + query;
+      begin_copy(tiles.logsumexp(step) + threadIdx.x, logsumexp + row, query < tokens);
+      begin_copy(tiles.row_dot(step) + threadIdx.x, row_dot + row, query < tokens);
     }
     commit_copies();
   };
@@ -96,29 +95,38 @@ __global__ void __launch_bounds__(kMmaThreads, 2)
   const unsigned row0 = warp_index() * 16 * kM, pair = lane_index() % 4 * 2;
   typename Tiles::OwnCopies(heads.in_qkv(qkv, head, 1), heads).begin(tiles.own(0), k0);
   typename Tiles::OwnCopies(heads.in_qkv(qkv, head, 2), heads).begin(tiles.own(1), k0);
-  begin_queries(k0);
+  begin_queries(k0, 0);
   typename Tiles::Sums dk = {}, dv = {};
-  for (unsigned q0 = k0; q0 < tokens; q0 += kOtherTokens) {
-    wait_for_copies<0>();
-    __syncthreads();  // all threads' copies have ended, and the other two tiles have been read
-    if (q0 + kOtherTokens < tokens) begin_queries(q0 + kOtherTokens);
-    if (q0 + kOtherTokens <= k0 + row0) continue;  // these queries see none of the warp's keys
-    typename Tiles::Scores p = {}, ds = {};
-    add_rows_by_rows(p, tiles.own(0), row0, tiles.other(q0, 0));
-    add_rows_by_rows(ds, tiles.own(1), row0, tiles.other(q0, 1));
-    // Later queries see all of the warp's keys.
-    if (q0 < k0 + row0 + 16 * kM - 1) hide_later_keys<true>(p, k0 + row0, q0);
-    for (unsigned n = 0; n < kOtherTokens / 8; ++n) {
-      const auto shift = load<2>(tiles.logsumexp(q0) + 8 * n + pair);
-      const auto dot = load<2>(tiles.row_dot(q0) + 8 * n + pair);
-      for (unsigned m = 0; m < kM; ++m) {
-        score_gradients(p[m][n], ds[m][n], scale * kLog2e, [&](unsigned i) {
-          return OfQuery{shift.element[i % 2], dot.element[i % 2]};
-        });
+  unsigned step = 0;
+  for (unsigned heads_left = heads.group; heads_left > 0; --heads_left) {
+    for (unsigned q0 = k0; q0 < tokens; q0 += kOtherTokens, ++step) {
+      wait_for_copies<0>();
+      __syncthreads();  // all threads' copies have ended, and the other two tiles have been read
+      const bool is_last = q0 + kOtherTokens >= tokens;
+      if (is_last) {
+        queries.next_head(heads.size);
+        gradients.next_head(heads.size);
+        statistics += heads.tokens;
       }
+      if (!is_last || heads_left > 1) begin_queries(is_last ? k0 : q0 + kOtherTokens, step + 1);
+      if (q0 + kOtherTokens <= k0 + row0) continue;  // these queries see none of the warp's keys
+      typename Tiles::Scores p = {}, ds = {};
+      add_rows_by_rows(p, tiles.own(0), row0, tiles.other(step, 0));
+      add_rows_by_rows(ds, tiles.own(1), row0, tiles.other(step, 1));
+      // Later queries see all of the warp's keys.
+      if (q0 < k0 + row0 + 16 * kM - 1) hide_later_keys<true>(p, k0 + row0, q0);
+      for (unsigned n = 0; n < kOtherTokens / 8; ++n) {
+        const auto shift = load<2>(tiles.logsumexp(step) + 8 * n + pair);
+        const auto dot = load<2>(tiles.row_dot(step) + 8 * n + pair);
+        for (unsigned m = 0; m < kM; ++m) {
+          score_gradients(p[m][n], ds[m][n], scale * kLog2e, [&](unsigned i) {
+            return OfQuery{shift.element[i % 2], dot.element[i % 2]};
+          });
+        }
+      }
+      add_weighted(dv, p, tiles.other(step, 1));
+      add_weighted(dk, ds, tiles.other(step, 0));
     }
-    add_weighted(dv, p, tiles.other(q0, 1));
-    add_weighted(dk, ds, tiles.other(q0, 0));
   }
   store_sums(heads.in_qkv(dqkv, head, 1), k0 + row0, heads, dk, scale);
   store_sums(heads.in_qkv(dqkv, head, 2), k0 + row0, heads, dv, 1);
@@ -136,8 +144,8 @@ __global__ void __launch_bounds__(kMmaThreads, Tiles::kM == 2 ? 3 : 2)
   const typename Tiles::Copies keys(heads.in_qkv(qkv, head, 1), heads),
       values(heads.in_qkv(qkv, head, 2), heads);
   const auto begin_keys = [&](unsigned k0) {
-    keys.begin(tiles.other(k0, 0), k0);
-    values.begin(tiles.other(k0, 1), k0);
+    keys.begin(tiles.other(k0 / kOtherTokens, 0), k0);
+    values.begin(tiles.other(k0 / kOtherTokens, 1), k0);
     commit_copies();
   };
   // The last tiles see the most keys, so they start first.
@@ -163,8 +171,9 @@ __global__ void __launch_bounds__(kMmaThreads, Tiles::kM == 2 ? 3 : 2)
     if (k0 + kOtherTokens < end) begin_keys(k0 + kOtherTokens);
     if (k0 >= q0 + row0 + 16 * kM) continue;  // the warp's queries see none of these keys
     typename Tiles::Scores p = {}, ds = {};
-    add_rows_by_rows(p, tiles.own(0), row0, tiles.other(k0, 0));
-    add_rows_by_rows(ds, tiles.own(1), row0, tiles.other(k0, 1));
+    const unsigned step = k0 / kOtherTokens;
+    add_rows_by_rows(p, tiles.own(0), row0, tiles.other(step, 0));
+    add_rows_by_rows(ds, tiles.own(1), row0, tiles.other(step, 1));
     // The warp's queries see all earlier keys.
     if (k0 + kOtherTokens > q0 + row0 + 1) hide_later_keys<false>(p, q0 + row0, k0);
     for (unsigned m = 0; m < kM; ++m) {
@@ -173,7 +182,7 @@ __global__ void __launch_bounds__(kMmaThreads, Tiles::kM == 2 ? 3 : 2)
                         [&](unsigned i) { return of_row[m][i / 2]; });
       }
     }
-    add_weighted(dq, ds, tiles.other(k0, 0));
+    add_weighted(dq, ds, tiles.other(step, 0));
   }
   store_sums(heads.in_qkv(dqkv, head, 0), q0 + row0, heads, dq, scale);
 }
@@ -187,12 +196,14 @@ void backward_on_tensor_cores(cudaStream_t stream, T* dqkv, const float* row_dot
   const float scale = scale_of<float>(heads.size);
   dispatch_mma_width(heads.size, [&](auto width) {
     using Tiles = Backward<T, width>;
-    const TileOrder order = TileOrder::of_heads<T>(batch, heads, Tiles::kOwnTokens);
-    const LaunchShape shape = {order.grid(), dim3(kMmaThreads), Tiles::kBytes};
-    launch<keys_kernel<Tiles, T>>(stream, shape, dqkv, row_dot, dout, logsumexp, qkv, heads, order,
+    const TileOrder keys = TileOrder::of_key_heads<T>(batch, heads, Tiles::kOwnTokens);
+    LaunchShape shape = {keys.grid(), dim3(kMmaThreads), Tiles::kBytes};
+    launch<keys_kernel<Tiles, T>>(stream, shape, dqkv, row_dot, dout, logsumexp, qkv, heads, keys,
                                   scale);
+    const TileOrder queries = TileOrder::of_query_heads<T>(batch, heads, Tiles::kOwnTokens);
+    shape.grid = queries.grid();
     launch<queries_kernel<Tiles, T>>(stream, shape, dqkv, row_dot, dout, logsumexp, qkv, heads,
-                                     order, scale);
+                                     queries, scale);
   });
 }
 template void backward_on_tensor_cores(cudaStream_t, bfloat16*, const float*, const bfloat16*,

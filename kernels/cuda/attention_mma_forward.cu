@@ -124,7 +124,7 @@ void forward_on_tensor_cores(cudaStream_t stream, T* out, float* logsumexp, cons
   dispatch_mma_width(heads.size, [&](auto width) {
     constexpr unsigned kWidth = width;
     using F = Forward<T, kWidth>;
-    const TileOrder order = TileOrder::of_heads<T>(batch, heads, F::kQueries);
+    const TileOrder order = TileOrder::of_query_heads<T>(batch, heads, F::kQueries);
     const LaunchShape shape = {order.grid(), dim3(kMmaThreads), F::kBytes};
     launch<forward_kernel<T, kWidth>>(stream, shape, out, logsumexp, qkv, heads, order,
                                       scale_of<float>(heads.size));

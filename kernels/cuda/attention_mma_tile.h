@@ -21,12 +21,19 @@ struct TileOrder {
 
   unsigned heads, tiles, heads_of_group;
 
-  // The order of all heads' tiles of `tokens_of_tile` tokens, where thread blocks of a head read
-  // two of its vectors of T for each token again and again.
+  // Return the order of all query heads' tiles, or of all key heads', of `tokens_of_tile` tokens.
+  // What the thread blocks of a query head read again and again are vectors of T: two for each
+  // token, key and value, which heads.group query heads share. Those of a key head read query and
+  // dout of so many query heads.
   template <class T>
-  static TileOrder of_heads(size_t batch, const Heads& heads, size_t tokens_of_tile) {
+  static TileOrder of_query_heads(size_t batch, const Heads& heads, size_t tokens_of_tile) {
     return of(batch * heads.num_heads, (heads.tokens + tokens_of_tile - 1) / tokens_of_tile,
-              2 * heads.tokens * heads.size * sizeof(T));
+              2 * heads.tokens * heads.size * sizeof(T) / heads.group);
+  }
+  template <class T>
+  static TileOrder of_key_heads(size_t batch, const Heads& heads, size_t tokens_of_tile) {
+    return of(batch * heads.num_kv_heads, (heads.tokens + tokens_of_tile - 1) / tokens_of_tile,
+              2 * heads.tokens * heads.size * sizeof(T) * heads.group);
   }
   // `bytes_of_head` is what thread blocks of a head read again and again.
   static TileOrder of(size_t heads, size_t tiles, size_t bytes_of_head) {
@@ -106,6 +113,8 @@ class TileCopies {
                  reinterpret_cast<const Packed*>(from), in_head_ && t0 + row_ + row < tokens_);
     }
   }
+  // Copies the vectors of the next head from now on, which are `size` elements further.
+  __device__ void next_head(size_t size) { from_ += size; }
 
  private:
   unsigned row_, column_;
