@@ -66,18 +66,19 @@ void add_matmuls(Cases& cases) {
   add_matmul(cases, "head_weight_gradient", sums, V, C, some, weight);
 }
 
-void add_attention(Cases& cases) {
-  const size_t B = cases.B, T = cases.T;
+void add_attention(Cases& cases, const std::string& name, size_t num_kv_heads) {
+  const size_t B = cases.B, T = cases.T, columns = C + 2 * num_kv_heads * (C / NH);
   const DType x = cases.x;
-  cases.add("attention_forward", Limit::fp32, [=](BenchmarkTensors& make) {
-    const TensorView out = make({B, T, C}, x), lse = make({B, NH, T}), qkv = make({B, T, 3 * C}, x);
+  cases.add(name + "_forward", Limit::fp32, [=](BenchmarkTensors& make) {
+    const TensorView out = make({B, T, C}, x), lse = make({B, NH, T});
+    const TensorView qkv = make({B, T, columns}, x);
     return BenchmarkCase::Call{[=, &make] { attention_forward(make.stream, out, lse, qkv); },
                                attention_forward_cost(out, lse, qkv)};
   });
-  cases.add("attention_backward", Limit::fp32, [=](BenchmarkTensors& make) {
-    const TensorView out = make({B, T, C}, x), lse = make({B, NH, T}), qkv = make({B, T, 3 * C}, x);
-    const TensorView dqkv = make({B, T, 3 * C}, x), dot = make({B, NH, T}),
-                     dout = make({B, T, C}, x);
+  cases.add(name + "_backward", Limit::fp32, [=](BenchmarkTensors& make) {
+    const TensorView out = make({B, T, C}, x), lse = make({B, NH, T});
+    const TensorView qkv = make({B, T, columns}, x), dqkv = make({B, T, columns}, x);
+    const TensorView dot = make({B, NH, T}), dout = make({B, T, C}, x);
     attention_forward(make.stream, out, lse, qkv);
     return BenchmarkCase::Call{
         [=, &make] { attention_backward(make.stream, dqkv, dot, dout, out, lse, qkv); },
@@ -268,7 +269,8 @@ std::vector<BenchmarkCase> benchmark_cases(size_t batch, size_t tokens, size_t p
   for (const DType x : {DType::fp32, DType::bf16}) {
     cases.x = x;
     add_matmuls(cases);
-    add_attention(cases);
+    add_attention(cases, "attention", NH);
+    add_attention(cases, "grouped_query_attention", NKV);
     add_memory_bound(cases);
     add_of_todays_block(cases);
   }
