@@ -225,9 +225,8 @@ TEST_CASE("attention takes heads of every size") {
 
 // As many key heads as query heads, one, and what is between.
 const std::vector<Sizes> kShared = {
-    {2, 17, 4, 8, 1},   {1, 65, 4, 17, 2},  {2, 33, 6, 16, 3}, {1, 129, 6, 24, 2},
-    {1, 300, 3, 17, 1}, {1, 300, 2, 64, 1}, {2, 1, 4, 3, 2},   {1, 50, 4, 130, 2},
-    {1, 70, 2, 96, 1},  {1, 40, 3, 16, 3},
+    {2, 17, 4, 8, 1}, {1, 65, 4, 17, 2},  {2, 33, 6, 16, 3}, {1, 129, 2, 64, 1}, {1, 300, 2, 8, 1},
+    {2, 1, 4, 3, 2},  {1, 50, 2, 130, 1}, {1, 70, 2, 96, 1}, {1, 40, 3, 16, 3},
 };
 
 TEST_CASE("query heads share keys and values") {
