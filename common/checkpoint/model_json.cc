@@ -97,7 +97,7 @@ ModelConfig parse_model(const Json& json, const JsonPath& reader) {
     const std::string key = choice.key();
     if (!json.contains(key)) continue;
     const std::string text = reader.string(json, key.c_str());
-    if (choice.set(model, text) && !choice.text(model).empty()) continue;
+    if (choice.set(model, text)) continue;
     reader.refuse(Json(key).dump(), ": ", one_line(text), ", expected ", choice.expected);
   }
   check_model(model, reader);

@@ -51,7 +51,7 @@ constexpr ModelConfig mixture(ModelConfig config, size_t num_experts, size_t per
 // nano and tiny are ours, and so is 70b: the sizes of Llama 2 70B in GPT-2's block. nano-llama and
 // tiny-llama have as many parameters in a block as nano and tiny, biases and norms left out. Llama
 // 3 405B is that of the first 8,192 tokens of context, as it was trained [Dubey24, section 3.4].
-const std::array kPresets = std::to_array<ModelPreset>({
+constexpr ModelPreset kPresets[] = {
     {"nano", {2, 2, 32, 256, 32}, 2e-3, 256},
     {"tiny", {4, 4, 128, 256, 128}, 2e-3, 256},
     {"gpt2", {12, 12, 768, 50257, 1024}, 6e-4, 32},
@@ -73,7 +73,7 @@ const std::array kPresets = std::to_array<ModelPreset>({
     {"llama-2-70b", llama(80, 64, 8192, 32000, 4096, 8, 28672, 1e4), 1.5e-4, 32},
     {"llama-3-70b", llama(80, 64, 8192, 128256, 8192, 8, 28672, 5e5), 1.5e-4, 32},
     {"llama-3-405b", llama(126, 128, 16384, 128256, 8192, 8, 53248, 5e5), 8e-5, 32},
-});
+};
 
 // Throws UserError unless all choices are those of the Llama family.
 void check_llama(const ModelConfig& config) {

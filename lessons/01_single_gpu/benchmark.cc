@@ -89,6 +89,9 @@ void add_all(DeviceType device) {
   if (device != DeviceType::cpu) return;  // the emulator would take hours
   add("gpt2_124M/B4_T64", {gpt2(64), 4, device}, 7);
   add("gpt2_124M/B4_T256", {gpt2(256), 4, device}, 5);
+  ModelConfig smollm2 = find_preset("smollm2-135m").config;
+  smollm2.sequence_length = 256;
+  add("smollm2_135M/B4_T256", {smollm2, 4, device}, 5);
 }
 
 }  // namespace

@@ -47,6 +47,19 @@ inline RunConfig split_config(DType dtype, size_t micro_batch_size) {
   return config;
 }
 
+// The run with the Llama family's block: so many heads of k and v, and biases on q, k and v.
+inline RunConfig with_llama_block(RunConfig config, size_t key_value_heads) {
+  ModelConfig& model = config.model;
+  model.key_value_heads = key_value_heads;
+  model.norm = Norm::rmsnorm;
+  model.positions = Positions::rotary;
+  model.mlp = MlpCore::swiglu;
+  model.biases = Biases::qkv;
+  model.ffn = 3 * model.hidden;
+  check_config(model);
+  return config;
+}
+
 // One run: the results of each step and, on the group's rank 0, every tensor after it.
 struct Record {
   std::vector<StepResult> results;

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""Times one GPT-2 training step in PyTorch, to compare the lessons' step with.
+"""Times one training step of GPT-2, or of Llama, in PyTorch, to compare the lessons' step with.
 
     tools/measure/pytorch_gpt2.py --preset small --threads 2
     tools/measure/pytorch_gpt2.py --preset gpt2-t256 --threads 1 --json
+    tools/measure/pytorch_gpt2.py --preset smollm2-t256 --threads 2
     tools/measure/pytorch_gpt2.py --preset gpt2-t1024 --device cuda --tf32
     tools/measure/pytorch_gpt2.py --preset gpt2-t1024 --device cuda --batch 16 --bf16 --compile
 
@@ -47,8 +48,11 @@ PRESETS = {
     "gpt2-t1024": dict(layers=12, heads=12, hidden=768, vocab=50257, batch=4, sequence_length=1024),
     "gpt2-t256": dict(layers=12, heads=12, hidden=768, vocab=50257, batch=4, sequence_length=256),
     "gpt2-t64": dict(layers=12, heads=12, hidden=768, vocab=50257, batch=4, sequence_length=64),
+    "smollm2-t256": dict(layers=30, heads=9, hidden=576, vocab=49152, batch=4, sequence_length=256),
     "small": dict(layers=4, heads=4, hidden=128, vocab=256, batch=8, sequence_length=64),
 }
+# What makes a preset a Llama: heads of k and v, the MLP's inner layer, the base of frequencies.
+LLAMAS = {"smollm2-t256": dict(key_value_heads=3, ffn=1536, theta=1e5)}
 GPT2_POSITIONS = 1024
 WARMUP_STEPS = 2
 TUNED_MARK = "PYTORCH_GPT2_TUNED"
@@ -188,6 +192,66 @@ class Model:
         return self.functional.cross_entropy(logits.view(-1, logits.shape[-1]), targets.reshape(-1))
 
 
+class Llama(Model):
+    """A Llama with a tied head: RMSNorm, rotary positions, grouped heads, SwiGLU, no biases."""
+
+    def __init__(self, torch, shape):
+        llama = LLAMAS[shape.preset]
+        self.torch, self.functional, self.shape = torch, torch.nn.functional, shape
+        self.key_value_heads = llama["key_value_heads"]
+        self.fused_attention = not shape.plain_attention
+        size, time = shape.hidden // shape.heads, shape.sequence_length
+        wide, hidden = llama["ffn"], shape.hidden
+        sizes = {"wte": (shape.vocab, hidden), "ln_f": (hidden,)}
+        for layer in range(shape.layers):
+            heads = shape.heads + 2 * self.key_value_heads
+            sizes |= {f"{layer}.ln_1": (hidden,), f"{layer}.qkv": (heads * size, hidden),
+                      f"{layer}.projection": (hidden, hidden), f"{layer}.ln_2": (hidden,),
+                      f"{layer}.up": (2 * wide, hidden), f"{layer}.down": (hidden, wide)}
+        self.parameters = {}
+        for name, extents in sizes.items():
+            value = torch.randn(extents) * 0.02 if len(extents) == 2 else torch.ones(extents)
+            self.parameters[name] = value.to(shape.device).requires_grad_(True)
+        frequencies = llama["theta"] ** (-torch.arange(0, size, 2) / size)
+        angles = torch.outer(torch.arange(time), frequencies).repeat(1, 2).to(shape.device)
+        self.cos, self.sin = angles.cos(), angles.sin()
+        self.future = torch.ones(time, time, dtype=torch.bool, device=shape.device).triu(1)
+
+    def norm(self, x, name):
+        return self.functional.rms_norm(x, x.shape[-1:], self.parameters[name], 1e-5)
+
+    def turn(self, x):
+        first, second = x.chunk(2, dim=-1)
+        return x * self.cos + self.torch.cat((-second, first), dim=-1) * self.sin
+
+    def attention(self, x, layer):
+        batch, time, hidden = x.shape
+        q_heads, kv_heads = self.shape.heads, self.key_value_heads
+        qkv = self.functional.linear(x, self.parameters[f"{layer}.qkv"])
+        qkv = qkv.view(batch, time, q_heads + 2 * kv_heads, -1).transpose(1, 2)
+        q, k, v = qkv.split((q_heads, kv_heads, kv_heads), dim=1)
+        q, k = self.turn(q), self.turn(k)
+        if self.fused_attention:
+            y = self.functional.scaled_dot_product_attention(q, k, v, is_causal=True,
+                                                             enable_gqa=True)
+        else:
+            k, v = (part.repeat_interleave(q_heads // kv_heads, dim=1) for part in (k, v))
+            scores = q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])
+            y = scores.masked_fill(self.future, -math.inf).softmax(-1) @ v
+        y = y.transpose(1, 2).reshape(batch, time, hidden)
+        return self.functional.linear(y, self.parameters[f"{layer}.projection"])
+
+    def loss(self, tokens, targets):
+        p, linear = self.parameters, self.functional.linear
+        x = self.functional.embedding(tokens, p["wte"])
+        for layer in range(self.shape.layers):
+            x = x + self.attention(self.norm(x, f"{layer}.ln_1"), layer)
+            gate, up = linear(self.norm(x, f"{layer}.ln_2"), p[f"{layer}.up"]).chunk(2, dim=-1)
+            x = x + linear(self.functional.silu(gate) * up, p[f"{layer}.down"])
+        logits = linear(self.norm(x, "ln_f"), p["wte"]).float()
+        return self.functional.cross_entropy(logits.view(-1, logits.shape[-1]), targets.reshape(-1))
+
+
 def make_optimizer(torch, parameters, plain):
     """(optimizer, its kind): the fastest AdamW that this PyTorch has for the device."""
     groups = [
@@ -225,7 +289,7 @@ def run(arguments):
     def milliseconds(begin, end):
         return begin.elapsed_time(end) if on_gpu else 1e3 * (end - begin)
 
-    model = Model(torch, arguments)
+    model = (Llama if arguments.preset in LLAMAS else Model)(torch, arguments)
     loss_of = torch.compile(model.loss) if arguments.compile else model.loss
     parameters = list(model.parameters.values())
     optimizer, adamw = make_optimizer(torch, parameters, arguments.plain_adamw)

@@ -16,7 +16,7 @@ std::vector<StepFloor::Layer> StepFloor::layers_of(const ModelConfig& config, si
     for (const Sublayer& sublayer : sublayers_of(config, block)) {
       if (sublayer.num_experts > 0) continue;
       for (const Linear& linear : {sublayer.first, sublayer.second}) {
-        layers.push_back({rows, linear.in, linear.out});
+        layers.push_back({rows, linear.in, linear.out, linear.out_first});
       }
     }
   }

@@ -39,7 +39,7 @@ double mean_loss(TestModel& model, const Tokens& tokens, const Tokens& targets) 
 // d mean_loss / d element, to fourth order: (8 (f1 - f-1) - (f2 - f-2)) / 12 h, off by
 // h^4 f^(5) / 30 and by the loss's rounding, some 4 * 2^-53, over h. With h = 5e-4 the second is
 // 1e-12; weights of deviation 0.3 keep the residual stream, and with it the fifth derivative, near
-// 1, so that the first is 1e-12 even for an f^(5) of 500. The largest gradients are 1e-2 and more.
+// 1, so that the first is 1e-12 even for an f^(5) of 500. The largest gradients are 2e-3 and more.
 double difference(TestModel& model, const Tokens& tokens, const Tokens& targets, double& element) {
   constexpr double kStep = 5e-4;
   const double kept = element;
@@ -54,9 +54,10 @@ double difference(TestModel& model, const Tokens& tokens, const Tokens& targets,
 
 TEST_CASE("gradients are the derivatives of the mean loss") {
   set_num_threads(1);
-  const ModelConfig config = GENERATE(ModelConfig(kSmall), small_with(20, false),
-                                      small_with(40, false), small_with(0, true));
-  CAPTURE(config.ffn, config.untied);
+  const ModelConfig config =
+      GENERATE(ModelConfig(kSmall), small_with(20, false), small_with(40, false),
+               small_with(0, true), llama_like(small_with(10, true)), llama_like(kSmall));
+  CAPTURE(config.ffn, config.untied, config.is_gpt2());
   TestModel model(config, DType::fp64, 3, 7);
   model.randomize(0.3);
   const Tokens tokens(3, 7, 11, "tokens"), targets(3, 7, 11, "targets");
@@ -67,7 +68,7 @@ TEST_CASE("gradients are the derivatives of the mean loss") {
     model.for_each(model.gradients, [&](const Parameter& other, TensorView grad) {
       if (other.name == parameter.name) gradient = values_of(grad);
     });
-    REQUIRE(largest(gradient) > 1e-2);
+    REQUIRE(largest(gradient) > 2e-3);
     for (size_t i : spread(gradient.size(), 36)) {
       const double numeric = difference(model, tokens, targets, part.as<double>()[i]);
       if (!(std::abs(gradient[i] - numeric) <= 1e-7 * largest(gradient))) {
@@ -93,7 +94,8 @@ TEST_CASE("a second micro-batch adds to the gradients") {
 // micro-batches run.
 TEST_CASE("backward in two halves gives the same bits, with other work in between") {
   const DType dtype = GENERATE(DType::fp32, DType::fp64);
-  TestModel whole(kSmall, dtype, 3, 7), halves(kSmall, dtype, 3, 7);
+  const ModelConfig config = GENERATE(ModelConfig(kSmall), llama_like(kSmall));
+  TestModel whole(config, dtype, 3, 7), halves(config, dtype, 3, 7);
   for (TestModel* model : {&whole, &halves}) model->randomize(0.3);
   const Tokens tokens(3, 7, 11, "tokens"), targets(3, 7, 11, "targets");
   whole.accumulate(tokens.all(), targets.all(), 1.0 / 21);

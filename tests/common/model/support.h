@@ -94,6 +94,22 @@ class Tokens {
   std::vector<int32_t> tokens_;
 };
 
+// The model with the Llama family's block: all heads of q share one of k and v, which is wider than
+// usual; frequencies are stretched for 7 positions, and q, k and v have biases.
+inline ModelConfig llama_like(ModelConfig config) {
+  config.key_value_heads = 1;
+  config.head_size = config.hidden / config.num_heads + 2;
+  config.norm = Norm::rmsnorm;
+  config.norm_epsilon = 1e-3;
+  config.positions = Positions::rotary;
+  config.rope_theta = 20;
+  config.rope_scaling = Llama3Scaling{.factor = 4, .original_positions = 7};
+  config.mlp = MlpCore::swiglu;
+  config.biases = Biases::qkv;
+  check_config(config);
+  return config;
+}
+
 // A model with everything that one rank needs to train it.
 struct TestModel {
   TestModel(const ModelConfig& config, DType dtype_, size_t batch, size_t tokens,

@@ -1,4 +1,5 @@
 // Lesson 07 computes what lesson 01 computes, with slices of the weights.
+#include <algorithm>
 #include <cmath>
 
 #include "lessons/07_tensor_parallel/trainer.h"
@@ -32,6 +33,19 @@ TEST_CASE("in bf16 near lesson 01's fp64, and memory and bytes as predicted") {
   }
 }
 
+TEST_CASE("heads of k and v that several ranks have: one sum of their gradients, counted once") {
+  for (size_t key_value_heads : {1, 2}) {
+    const auto config = [&](size_t micro_batch) {
+      return with_llama_block(split_config(DType::fp64, micro_batch), key_value_heads);
+    };
+    const Record oracle = record_oracle(config(24));
+    for (size_t ranks : {2, 4}) {
+      INFO(key_value_heads << " heads, " << ranks << " ranks");
+      require_split_run<TensorParallelTrainer>(oracle, config(6), ranks, {});
+    }
+  }
+}
+
 TEST_CASE("a vocabulary that does not divide is padded: 8 ranks, 250 tokens") {
   RunConfig config = split_config(DType::fp64, 12);
   config.model.vocab_size = 250;  // 32 a rank, 26 on the last
@@ -58,6 +72,30 @@ TEST_CASE("bytes and activations are as the README says") {
     CHECK(sums.calls == 4 * l + 2 + 2 * 2);
     CHECK(prediction.device[Category::activations] ==
           r * (l * ((4 + 12 / n) * c + nh / n + 4) + 2 * c + 2) * sizeof(float));
+  }
+}
+
+TEST_CASE("today's block: bytes and activations with heads of k and v on several ranks") {
+  const size_t r = 24 * 16, c = 32, l = 4, nh = 4, d = 8, f = 96;
+  for (size_t heads : {1, 2, 4}) {
+    const RunConfig config = with_llama_block(split_config(DType::fp32, 24), heads);
+    for (size_t n : {2, 4}) {
+      INFO(heads << " heads, " << n << " ranks");
+      const Prediction prediction =
+          predict<TensorParallelTrainer>(config, {.tensor_size = n, .rank = n - 1}, {});
+      const size_t own = std::max<size_t>(heads / n, 1), copies = n * own / heads;
+      const TrafficKey sends = {Purpose::gradient, Collective::send, Axis::tensor};
+      CHECK(prediction.step.count(sends) == (copies > 1 ? 1 : 0));
+      if (copies > 1) {
+        // k's and v's weights, and their biases.
+        const size_t elements = 2 * own * d * c + 2 * own * d;
+        CHECK(prediction.step.at(sends).payload_bytes ==
+              l * 2 * (copies - 1) * elements / copies * sizeof(float));
+      }
+      const size_t columns = 4 * c + nh * d / n + 2 * own * d + nh * d / n + 3 * f / n;
+      CHECK(prediction.device[Category::activations] ==
+            r * (l * (columns + nh / n + 2) + 2 * c + 1) * sizeof(float));
+    }
   }
 }
 

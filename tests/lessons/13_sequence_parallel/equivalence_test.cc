@@ -34,6 +34,16 @@ TEST_CASE("the gradients, parameters and moments of lesson 01, and memory and by
   }
 }
 
+TEST_CASE("today's block, with heads of k and v that several ranks have") {
+  const Record oracle = record_oracle(with_llama_block(split_config(DType::fp64, 24), 2));
+  for (size_t ranks : {2, 4}) {
+    for (const auto& flags : {SequenceParallelTrainer::Flags{}, kKeep}) {
+      require_split_run<SequenceParallelTrainer>(
+          oracle, with_llama_block(split_config(DType::fp64, 3), 2), ranks, flags);
+    }
+  }
+}
+
 TEST_CASE("with recomputation and with activations on the host") {
   const Record oracle = record_oracle(split_config(DType::fp64, 24));
   for (const char* mode : {"attention", "block"}) {

@@ -31,6 +31,24 @@ TEST_CASE("the gradients, parameters and moments of lesson 01, and memory and by
   }
 }
 
+TEST_CASE("today's block: the ring sends the heads of k and v alone, with their positions") {
+  const Record oracle = record_oracle(with_llama_block(odd_config(DType::fp64, 24), 1));
+  for (Slicing slices : kSlicings) {
+    for (size_t ranks : {2, 3, 4}) {
+      require_run(oracle, with_llama_block(odd_config(DType::fp64, 12), 1), ranks,
+                  flags_for(kAll, slices));
+    }
+  }
+  const auto sent = [](const RunConfig& config) {
+    const Prediction prediction = predict<ContextParallelTrainer>(
+        config, {.context_size = 4, .rank = 1}, flags_for(4, Slicing::zigzag));
+    return prediction.step.at({Purpose::activation, Collective::send, Axis::context}).payload_bytes;
+  };
+  const RunConfig config = odd_config(DType::fp32, 6);
+  CHECK(sent(config) == 2 * sent(with_llama_block(config, 1)));
+  CHECK(sent(config) == sent(with_llama_block(config, 2)));
+}
+
 TEST_CASE("with data parallelism, and with accumulation") {
   const Record oracle = record_oracle(odd_config(DType::fp64, 24));
   const auto run = [&](size_t ranks, size_t context_size) {
