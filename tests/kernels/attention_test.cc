@@ -365,7 +365,7 @@ TEST_CASE("attention_backward is the gradient") {
 
 TEST_CASE("attention gives the same bits for any number of threads, and keeps NaN") {
   const OnDevice on = on_every_device();
-  const auto [head_size, kv_heads] = GENERATE(table<size_t, size_t>({{16, 2}, {17, 2}, {16, 1}}));
+  const auto [head_size, kv_heads] = GENERATE(table<size_t, size_t>({{16, 1}, {17, 2}}));
   const Sizes s{2, 200, 2, head_size, kv_heads};
   for (DType dtype : floats()) {
     Values qkv = random_values(dtype, s.qkv().num_elements(), "qkv");
