@@ -13,15 +13,16 @@ std::vector<Check> collectives() {
   return {
       right_sums(3, "reduce_scatter",
                  "The sum of part c begins at rank c + 1, goes once around the ring and ends at "
-                 "rank c. In step s rank r sends part r - s - 1 and receives part r - s - 2."),
+                 "rank c. In round i rank r sends part r - i - 1 and receives part r - i - 2."),
       right_sums(3, "all_gather",
-                 "Part r is at rank r. In step s rank r passes on what it has received in step "
-                 "s - 1: part r - s. What it receives it stores, and does not add."),
+                 "Part r is at rank r. In round i rank r passes on what it has received in round "
+                 "i - 1: part r - i. What it receives it stores, and does not add."),
       ring_cost(2, RingCost::numbers_sent,
-                "A step moves one part, a quarter of the vector, not the whole vector."),
+                "In a round a rank sends one part, a quarter of the vector, and not the whole "
+                "vector. It sends N - 1 of the N parts."),
       ring_cost(2, RingCost::rounds,
-                "A rank sends to the next one and receives from the one before in the same step: "
-                "N - 1 steps are enough."),
+                "A rank sends to the next one and receives from the one before in the same round: "
+                "N - 1 rounds are enough."),
   };
 }
 
@@ -31,7 +32,8 @@ std::vector<Check> single_gpu() {
   const Training whole = any_bits({}), parts = any_bits({.flags = "--micro-batch-size 3"});
   return {
       gradients(3, "gradients of one micro-batch", whole,
-                "The loss is a mean over all tokens of the step: each weighs 1 / tokens_per_step."),
+                "The loss is a mean over all tokens of the step: each weighs 1 / tokens_per_step. "
+                "Which tokens these are is decided by the step's number, and steps count from 1."),
       gradients(3, "gradients of four micro-batches", parts,
                 "Micro-batches are added up: gradients are set to zero once a step, before the "
                 "first one, and a token weighs the same in whichever micro-batch it is."),
@@ -59,7 +61,8 @@ std::vector<Check> ddp() {
                  "2 (N-1)/N."),
       overlap(2, two, "gradient all_reduce", "backward",
               "A bucket can start as soon as its last unit is done, while backward goes on. What "
-              "starts in wait() overlaps with nothing."),
+              "starts in wait() overlaps with nothing. Without overlap_ all start there.",
+              "--naive"),
       update(
           3, "all_reduce by messages on 3 ranks", messages,
           "Two halves: rank r collects slice r of all ranks and sums it (reduce_scatter), "
@@ -188,13 +191,16 @@ Training grid(size_t ranks, size_t tensor, size_t pipeline, const std::string& m
 
 std::vector<Check> three_d() {
   return {
-      gradients(2, "data x tensor", grid(4, 2, 1),
+      gradients(1, "data x tensor", grid(4, 2, 1),
                 "rank = ((pipeline * data_size + data) * context_size + context) * tensor_size + "
                 "tensor: tensor is the fastest digit. A group has the ranks that differ in one "
                 "digit only."),
-      gradients(2, "data x pipeline", grid(4, 1, 2),
+      gradients(1, "data x context", grid(4, 1, 1, "--context-parallel-size 2"),
+                "Context ranks have different tokens of the same sequences: gradients are summed "
+                "over data_context, whose ranks differ in these two digits."),
+      gradients(2, "data x pipeline", grid(6, 1, 3),
                 "The first and the last stage add up the token embedding's gradient after the data "
-                "axis has summed it."),
+                "axis has summed it. A stage between them is a group of its own on that axis."),
       update(2, "pipeline x tensor, with the norm", grid(4, 2, 2),
              "Every parameter counts once in the norm, over the whole world; the loss is known on "
              "the last stage, and once for each tensor group."),
@@ -206,20 +212,29 @@ std::vector<Check> three_d() {
 
 std::vector<Check> mixed_precision() {
   return {
-      scales(2, "the scale grows", "--steps 8 --loss-scale-window 3 --initial-scale 16",
-             "After `window` steps without overflow it doubles, and counting begins anew."),
-      scales(3, "the scale halves", "--steps 8 --hysteresis 1 --initial-scale 1e12",
+      // In the second run step 3 overflows, between steps that do not.
+      scales(2, "the scale grows",
+             {"--steps 8 --loss-scale-window 3 --initial-scale 16",
+              "--steps 8 --loss-scale-window 2 --initial-scale 1.1e7 --hysteresis 9"},
+             "After `window` steps in a row without overflow it doubles, and counting begins "
+             "anew."),
+      scales(3, "the scale halves", {"--steps 8 --hysteresis 1 --initial-scale 1e12"},
              "An overflow halves it at once where hysteresis is 1, and counts as no good step."),
       scales(2, "hysteresis",
-             "--steps 26 --hysteresis 3 --initial-scale 2.8e7 --loss-scale-window 5",
+             {"--steps 26 --hysteresis 3 --initial-scale 2.8e7 --loss-scale-window 5"},
              "The first hysteresis - 1 overflows since it last doubled leave it as it is. A good "
              "step does not give them back; doubling does."),
       scales(1, "the smallest scale",
-             "--steps 8 --hysteresis 1 --initial-scale 1e12"
-             " --min-loss-scale 2e11",
+             {"--steps 8 --hysteresis 1 --initial-scale 1e12 --min-loss-scale 2e11"},
              "It never falls below min_loss_scale."),
-      scales(2, "a fixed scale", "--steps 5 --loss-scale 1e12",
-             "A fixed scale stays; its overflows are only counted."),
+      scales(1, "a fixed scale",
+             {"--steps 5 --loss-scale 1e12", "--steps 5 --loss-scale 16 --loss-scale-window 2"},
+             "A fixed scale stays; its overflows are only counted, and its good steps not even "
+             "that."),
+      // The smallest scale is reached after step 2.
+      gives_up(1, "--steps 25 --hysteresis 1 --initial-scale 1e12 --min-loss-scale 2.5e11", 22,
+               "After kMostSkips overflows in a row at the smallest scale update() throws an "
+               "Error that names the step. Overflows at larger scales do not count."),
   };
 }
 

@@ -25,20 +25,23 @@ std::vector<Check> activation_checkpointing() {
 
 std::vector<Check> compression() {
   return {
-      compressed(2, "codes of 8 bits", "int8 --block-size 64",
+      compressed(2, "codes of 8 bits", 2, "int8 --block-size 64",
                  "for_blocks gives the place of every block: its first element, how many it has, "
                  "and the word at which its code begins. scale_of, encode_block and decode_block "
                  "do the rest of a block."),
-      compressed(2, "other formats", "bf16 --dtype fp64",
+      compressed(2, "other formats", 2, "bf16 --dtype fp64",
                  "dispatch_codec gives the types of the elements and of the format."),
-      compressed(3, "error feedback", "1bit --error-feedback",
+      compressed(3, "error feedback", 2, "1bit --error-feedback",
                  "What is held is added to the gradient before it is encoded; what the code "
                  "decodes to is subtracted from the sum, and the rest is held."),
-      compressed(2, "random numbers", "fp8-e4m3 --stochastic-rounding",
+      compressed(2, "random numbers", 2, "fp8-e4m3 --stochastic-rounding",
                  "Every element of a call has a random number of its own, so each block begins "
                  "with another one (Rounding::first)."),
-      compressed(1, "sums of rows", "int8 --error-feedback --block-size 32",
-                 "The first row sets the sum, the others add to it. Rows are a whole row of words "
+      // Of two terms the sum is the same in either order.
+      compressed(1, "sums of rows", 3,
+                 "int8 --error-feedback --block-size 32 --global-batch-size 12",
+                 "The first row sets the sum, the others add to it in their order. Rows are a "
+                 "whole row of words "
                  "apart, which may be more than the words of their elements."),
   };
 }
@@ -146,15 +149,21 @@ std::vector<Check> planning() {
   const std::string offers = tokens + "1:200:1e6,2:110:1e6,4:80:1e6,8:70:1e6";
   return {
       chosen(2, "days and GPU-hours",
-             {tokens + "4:1200:1e6", "--tokens 35.5e6 --measured 4:1200:1e6,3:77:5e5"},
+             {tokens + "4:1200:1e6", "--tokens 35.2e6 --measured 4:1200:1e6,3:77:5e5"},
              "A part of a step is a step. All GPUs are paid for, as long as the training takes."),
       chosen(3, "the cheapest in time",
              {offers, offers + " --days 0.06", offers + " --days 0.04 --gpu-hours 6",
-              offers + ",16:oom --days 0.03 --gpu-hours 6"},
+              offers + ",16:oom --days 0.03 --gpu-hours 6",
+              // A day and 24 GPU-hours to the bit, in whichever order they are computed.
+              "--tokens 32e6 --measured 1:2700:1e6 --days 1 --gpu-hours 24"},
              "Of the offers that fit and keep both limits the one with the fewest GPU-hours, "
-             "not the quickest."),
-      chosen(2, "ties", {tokens + "1:200:1e6,2:100:1e6,8:25:1e6,1:400:2e6 --days 3"},
-             "All that are as cheap as the cheapest, the quickest of them first."),
+             "not the quickest. A limit that is just reached is kept."),
+      // The second ones are equal but for their last bits.
+      chosen(2, "ties",
+             {tokens + "1:200:1e6,2:100:1e6,8:25:1e6,1:400:2e6 --days 3",
+              tokens + "1:148:1e6,2:74:1e6,4:37:1e6,5:29.6:1e6 --days 3"},
+             "All that are as cheap as the cheapest, to a part in 10^9, the quickest of them "
+             "first."),
       not_chosen(2, "why none, and what would do", offers + " --days 0.042 --gpu-hours 3",
                  "; 3.2 GPU-hours would do (4 GPUs); 0.05 days would do (2 GPUs)",
                  "in_time is the cheapest of those that are in time but too expensive; in_budget "

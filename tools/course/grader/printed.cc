@@ -78,9 +78,13 @@ Check ring_cost(int points, RingCost cost, const std::string& hint) {
       if (!learner.ended_well()) return learner.complaint;
       const size_t seen = figure(learner);
       const size_t most = figure(grading.run(Whose::lesson, 4, flags));
-      if (seen > most) return concat(collective, " on 4 ranks: ", seen, ", ", most, " would do");
-      if (seen < most)
-        return concat(collective, " on 4 ranks: only ", seen, " of ", most, " shown");
+      const char* const what = cost == RingCost::rounds ? " rounds" : " numbers";
+      if (seen > most) {
+        return concat(collective, " on 4 ranks: ", seen, what, ", ", most, " would do");
+      }
+      if (seen < most) {
+        return concat(collective, " on 4 ranks: only ", seen, " of ", most, what, " shown");
+      }
     }
     return {};
   };
@@ -176,41 +180,21 @@ Check operations_again(int points, Budgets budgets, const std::string& hint) {
 
 namespace {
 
-// Are these metrics of all steps those of the lesson's own program?
-Check same_metrics(int points, const std::string& name, size_t num_ranks, const std::string& flags,
-                   const std::vector<std::string>& names, const std::string& hint) {
-  const std::string all = concat("--model nano --threads 1 --sample 0 --evaluate-every 0 ",
-                                 "--metrics metrics.jsonl ", flags);
-  const auto look = [=](Grading& grading) -> std::string {
-    const Outcome& learner = grading.run(Whose::learner, num_ranks, all);
-    if (!learner.ended_well()) return learner.complaint;
-    other_metric(learner, learner, names);  // throws if they cannot be read
-    const Outcome& lesson = grading.run(Whose::lesson, num_ranks, all);
-    return other_metric(learner, lesson, names);
-  };
-  return {points, name, look, hint};
+const std::string kFp16 = "--dtype fp16 ";
+
+std::string with_metrics(const std::string& flags) {
+  return "--model nano --threads 1 --sample 0 --evaluate-every 0 --metrics metrics.jsonl " + flags;
 }
 
-}  // namespace
-
-Check scales(int points, const std::string& name, const std::string& flags,
-             const std::string& hint) {
-  return same_metrics(points, name, 1, "--dtype fp16 " + flags, {"loss_scale", "skipped"}, hint);
+// Says which of these metrics is not that of the lesson's own program, in some step; empty: none.
+std::string look_at_metrics(Grading& grading, size_t num_ranks, const std::string& flags,
+                            const std::vector<std::string>& names) {
+  const std::string all = with_metrics(flags);
+  const Outcome& learner = grading.run(Whose::learner, num_ranks, all);
+  if (!learner.ended_well()) return learner.complaint;
+  other_metric(learner, learner, names);  // throws if they cannot be read
+  return other_metric(learner, grading.run(Whose::lesson, num_ranks, all), names);
 }
-
-Check compressed(int points, const std::string& name, const std::string& flags,
-                 const std::string& hint) {
-  return same_metrics(points, name, 2, "--steps 6 --compression " + flags, {"loss", "grad_norm"},
-                      hint);
-}
-
-Check routed(int points, const std::string& name, size_t ranks, const std::string& flags,
-             const std::string& hint) {
-  return same_metrics(points, name, ranks, "--dtype fp64 --steps 4 " + flags, {"loss", "grad_norm"},
-                      hint);
-}
-
-namespace {
 
 // The first line that differs, in a sentence; empty: there is none.
 std::string other_line(const std::string& learner, const std::string& lesson) {
@@ -224,6 +208,55 @@ std::string other_line(const std::string& learner, const std::string& lesson) {
 }
 
 }  // namespace
+
+Check scales(int points, const std::string& name, const std::vector<std::string>& cases,
+             const std::string& hint) {
+  const auto look = [=](Grading& grading) -> std::string {
+    for (const std::string& flags : cases) {
+      const std::string wrong =
+          look_at_metrics(grading, 1, kFp16 + flags, {"loss_scale", "skipped"});
+      if (!wrong.empty()) return wrong;
+    }
+    return {};
+  };
+  return {points, name, look, hint};
+}
+
+Check gives_up(int points, const std::string& flags, int step, const std::string& hint) {
+  const auto look = [=](Grading& grading) -> std::string {
+    const Outcome& run = grading.run(Whose::learner, 1, with_metrics(kFp16 + flags));
+    if (run.ended_well()) return concat("goes on after step ", step);
+    const bool is_named =
+        std::regex_search(run.complaint, std::regex(concat("error:.*\\b", step, "\\b")));
+    return is_named ? "" : concat("does not end in step ", step, ": ", run.complaint);
+  };
+  return {points, "the end of a run", look, hint};
+}
+
+Check compressed(int points, const std::string& name, size_t ranks, const std::string& flags,
+                 const std::string& hint) {
+  const auto look = [=](Grading& grading) {
+    return look_at_metrics(grading, ranks, "--steps 6 --compression " + flags,
+                           {"loss", "grad_norm"});
+  };
+  return {points, name, look, hint};
+}
+
+Check routed(int points, const std::string& name, size_t ranks, const std::string& flags,
+             const std::string& hint) {
+  const std::string all = "--dtype fp64 --steps 4 " + flags;
+  const auto look = [=](Grading& grading) -> std::string {
+    const std::string wrong = look_at_metrics(grading, ranks, all, {"loss", "grad_norm"});
+    if (!wrong.empty()) return wrong;
+    // Who kept how many choices, and dropped how many, is printed at the end.
+    const auto counts = [&](Whose whose) {
+      const std::string& out = grading.run(whose, ranks, with_metrics(all)).out;
+      return out.substr(std::min(out.size(), out.find("  routers in the last step")));
+    };
+    return other_line(counts(Whose::learner), counts(Whose::lesson));
+  };
+  return {points, name, look, hint};
+}
 
 Check chosen(int points, const std::string& name, const std::vector<std::string>& cases,
              const std::string& hint) {

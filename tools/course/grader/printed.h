@@ -20,10 +20,12 @@ Check ring_cost(int points, RingCost cost, const std::string& hint);
 // the schedule that the lesson has without --schedule? `name`: "bubble of 1F1B".
 Check bubble(int points, const std::string& name, const std::string& hint);
 
-// Lesson 10 has the loss scale of the lesson's own program in every step, and skips the same steps.
-// `flags`: of fp16 training on one rank.
-Check scales(int points, const std::string& name, const std::string& flags,
+// Lesson 10 has the loss scale of the lesson's own program in every step, and skips the same steps,
+// in each of the cases: flags of fp16 training on one rank.
+Check scales(int points, const std::string& name, const std::vector<std::string>& cases,
              const std::string& hint);
+// Lesson 10 gives up in this step: the run ends with an error that names it.
+Check gives_up(int points, const std::string& flags, int step, const std::string& hint);
 
 // With budgets between the smallest and all lesson 11's activations take no more than the budget.
 Check activations_fit(int points, const std::string& hint);
@@ -33,11 +35,11 @@ enum class Budgets { cheap, all };
 Check operations_again(int points, Budgets budgets, const std::string& hint);
 
 // Lesson 12 has the losses and gradient norms of the lesson's own program in every step, to the
-// bit. `flags`: of training on two ranks.
-Check compressed(int points, const std::string& name, const std::string& flags,
+// bit. `flags`: of training on `ranks` ranks.
+Check compressed(int points, const std::string& name, size_t ranks, const std::string& flags,
                  const std::string& hint);
 
-// Lesson 15 has them too. `flags`: of training `ranks` ranks in fp64.
+// Lesson 15 has them too. `flags`: of training on `ranks` ranks in fp64.
 Check routed(int points, const std::string& name, size_t ranks, const std::string& flags,
              const std::string& hint);
 
