@@ -1,6 +1,7 @@
 #include "tools/course/pictures/block_split.h"
 
 #include <algorithm>
+#include <numeric>
 #include <vector>
 
 #include "common/io/svg.h"
@@ -35,39 +36,64 @@ std::vector<Part> parts_of(const Parameter& weight) {
   return parts;
 }
 
-// What it holds of an activation of `rows` tokens. Attention's q, k and v lie side by side.
+// A linear layer's weight as it is drawn, (in, out), and what the rank holds of it.
+struct Weight {
+  std::string name;  // "attn.c_attn", "mlp.gate_proj, up_proj"
+  size_t rows = 0, columns = 0;
+  std::vector<Part> held;
+};
+
+// The layer's parts stand side by side. A weight that is stored as (out, in) is drawn turned.
+Weight weight_of(const Unit& unit, size_t index, const std::string& group, const Linear& linear) {
+  Weight weight = {.name = group, .rows = linear.in, .columns = 0, .held = {}};
+  for (const LinearPart& part : linear.parts) {
+    weight.name += concat(weight.columns == 0 ? "." : ", ", part.name);
+    weight.columns += part.out;
+  }
+  size_t first = 0;
+  for (const Parameter& parameter : unit.parameters) {
+    if (parameter.index != index) continue;
+    for (Part part : parts_of(parameter)) {
+      if (linear.out_first) part = {part.column, part.row, part.num_columns, part.num_rows};
+      part.column += first;
+      weight.held.push_back(part);
+    }
+    first += parameter.full_shape[linear.out_first ? 0 : 1];
+  }
+  return weight;
+}
+
+// What the rank holds of an activation of `rows` tokens. q, k and v lie side by side, and so do the
+// other parts of a linear layer's output.
 std::vector<Part> parts_of(const ActivationSpec& spec, bool is_qkv, const ModelPartition& part,
                            size_t rows) {
   if (!spec.split) {
     const RowSplit split = part.residual();
     return {{split.first(rows), 0, split.count(rows), spec.columns}};
   }
-  const size_t vectors = is_qkv ? 3 : 1, columns = spec.columns / vectors;
-  const size_t own = columns / part.tensor_size;
+  std::vector<LinearPart> vectors = spec.parts;
+  if (is_qkv) vectors.assign(3, {"", spec.columns / 3});
+  if (vectors.empty()) vectors = {{"", spec.columns}};
   std::vector<Part> parts;
-  for (size_t i = 0; i < vectors; ++i) {
-    parts.push_back({0, i * columns + part.tensor_rank * own, rows, own});
+  size_t first = 0;
+  for (const LinearPart& vector : vectors) {
+    const size_t slices = vector.num_slices(part.tensor_size), own = vector.out / slices;
+    parts.push_back({0, first + part.tensor_rank * slices / part.tensor_size * own, rows, own});
+    first += vector.out;
   }
   return parts;
 }
 
-// "3 C" of so many columns.
+// "3 C" or "5/3 C" of so many columns.
 std::string columns_text(size_t columns, size_t hidden) {
-  return columns == hidden ? "C" : concat(columns / hidden, " C");
+  const size_t common = std::gcd(columns, hidden), times = columns / common, of = hidden / common;
+  const std::string fraction = of == 1 ? concat(times) : concat(times, "/", of);
+  return columns == hidden ? "C" : concat(fraction, " C");
 }
 
-std::string split_text(TensorSplit split) {
-  switch (split) {
-    case TensorSplit::none:
-      return "whole";
-    case TensorSplit::rows:
-      return "rows";
-    case TensorSplit::columns:
-      return "columns";
-    case TensorSplit::qkv_columns:
-      return "columns of q, k and v";
-  }
-  return "?";
+std::string split_text(const Linear& linear) {
+  if (linear.split == TensorSplit::qkv_columns) return "columns of q, k and v";
+  return linear.splits_outputs() ? "columns" : "rows";
 }
 
 // One sublayer, drawn from left to right, everything centred on one line.
@@ -84,12 +110,12 @@ class Row {
   }
 
   // Its name stands above, how it is split below.
-  void weight(const Parameter& weight, const std::string& name, const std::string& split) {
+  void weight(const Weight& weight, const std::string& split) {
     reach(kGap);
     const double scale = kWeight / static_cast<double>(hidden_);
-    const auto [width, height] = matrix(x_, weight.full_shape[0], weight.full_shape[1], scale,
-                                        scale, Colour::parameters, parts_of(weight));
-    svg_.text(x_ + width / 2, middle_ - height / 2 - 8, name, kCentred);
+    const auto [width, height] =
+        matrix(x_, weight.rows, weight.columns, scale, scale, Colour::parameters, weight.held);
+    svg_.text(x_ + width / 2, middle_ - height / 2 - 8, weight.name, kCentred);
     if (!split.empty()) svg_.text(x_ + width / 2, middle_ + height / 2 + 17, split, kCentred);
     x_ += width;
   }
@@ -163,8 +189,8 @@ void draw_stream(Svg& svg, Row& attention, Row& mlp, size_t hidden, size_t token
   mlp.activation(kOut, hidden, tokens, part);
 }
 
-// What f and g do.
-void draw_legend(Svg& svg, size_t num_ranks, bool splits_tokens) {
+// What f and g do, and what differs from GPT-2's block.
+void draw_legend(Svg& svg, bool is_gpt2, size_t num_ranks, bool splits_tokens) {
   constexpr double kTop = 492;
   const bool is_split = num_ranks > 1;
   double x =
@@ -172,6 +198,7 @@ void draw_legend(Svg& svg, size_t num_ranks, bool splits_tokens) {
   x = svg.legend(
       x, kTop, Colour::activations,
       is_split ? "its part of an activation" : "activations: tokens down, columns across");
+  if (!is_gpt2 && !is_split) svg.legend(x, kTop, Colour::emphasis, "other than GPT-2's");
   if (!is_split) return;
   svg.legend(x, kTop, Colour::idle, "the other ranks'");
   svg.text(10, kTop + 77,
@@ -184,65 +211,89 @@ void draw_legend(Svg& svg, size_t num_ranks, bool splits_tokens) {
                            : "g: all_reduce in forward, nothing in backward");
 }
 
+// A block on one of `part.tensor_size` ranks.
+struct Block {
+  const Unit& unit;
+  std::vector<ActivationSpec> specs;
+  ModelPartition part;
+  size_t tokens;
+
+  const ActivationSpec& spec_of(const Sublayer& sublayer, SublayerOperation::Index i) const {
+    return *std::ranges::find_if(specs, [&](const ActivationSpec& s) {
+      return s.operation == sublayer.operation(i) && s.kind == ActivationSpec::Kind::rows;
+    });
+  }
+};
+
+void draw_core(Row& row, const Sublayer& sublayer, size_t num_ranks) {
+  if (sublayer.core == Core::swiglu) return row.box(Colour::emphasis, "swiglu", 48);
+  if (sublayer.core == Core::gelu) return row.box(Colour::plain, "gelu", 44);
+  if (sublayer.is_rotary) row.box(Colour::emphasis, "rotary", 52);
+  const size_t heads = sublayer.num_heads, shared = sublayer.key_value_heads;
+  if (num_ranks > 1) {
+    return row.box(Colour::plain, concat(heads / num_ranks, " of ", heads, " heads"), 100);
+  }
+  if (shared == heads) return row.box(Colour::plain, "attention", 100);
+  row.box(Colour::emphasis, concat(heads, " heads, ", shared, " of k and v"), 160);
+}
+
+void draw_sublayer(Row& row, const Sublayer& sublayer, const Block& block) {
+  using O = SublayerOperation;
+  using P = SublayerParameter;
+  const size_t num_ranks = block.part.tensor_size;
+  const auto activation = [&](O::Index operation) {
+    const ActivationSpec& s = block.spec_of(sublayer, operation);
+    const bool is_qkv = operation == O::first && sublayer.first.split == TensorSplit::qkv_columns;
+    row.activation(s.columns, block.tokens, parts_of(s, is_qkv, block.part, block.tokens));
+  };
+  // A weight, with f before it or g after it if the split needs one.
+  const auto weight = [&](P::Index index, const Linear& linear) {
+    const Weight w = weight_of(block.unit, sublayer.parameter(index), sublayer.group, linear);
+    if (num_ranks == 1) return row.weight(w, "");
+    if (linear.splits_outputs()) row.box(Colour::communication, "f", 26);
+    row.weight(w, split_text(linear));
+    if (!linear.splits_outputs()) row.box(Colour::communication, "g", 26);
+  };
+  const bool is_rmsnorm = sublayer.norm == Norm::rmsnorm;
+  row.box(is_rmsnorm ? Colour::emphasis : Colour::plain,
+          is_rmsnorm ? "rmsnorm" : sublayer.names[O::norm], is_rmsnorm ? 66 : 44);
+  activation(O::norm);
+  weight(P::first_weight, sublayer.first);
+  activation(O::first);
+  draw_core(row, sublayer, num_ranks);
+  activation(O::core);
+  weight(P::second_weight, sublayer.second);
+  row.end();
+}
+
 }  // namespace
 
 std::string block_split(const ModelConfig& config, size_t rank, size_t num_ranks,
                         bool splits_tokens) {
-  const ModelDescription model = describe(config);
-  const auto block = std::ranges::find(model.operations, OperationKind::block, &Operation::kind);
-  check(block != model.operations.end(), "block_split: a model without a block");
-  const UnitSpec& spec = model.units[block->unit];
   const ModelPartition part = {
       .tensor_rank = rank, .tensor_size = num_ranks, .splits_tokens = splits_tokens};
-  const Layout layout(model, 1, part);
-  const Unit& unit = layout.unit(block->unit);
-  const size_t tokens = config.sequence_length;
-  const std::vector<ActivationSpec> specs = block_activation_specs(block->sublayers);
-  const auto spec_of = [&](const Sublayer& sublayer, SublayerOperation::Index operation) {
-    return *std::ranges::find_if(specs, [&](const ActivationSpec& s) {
-      return s.operation == sublayer.operation(operation) && s.kind == ActivationSpec::Kind::rows;
-    });
-  };
+  const Layout layout(config, 1, part);
+  const auto& operations = layout.operations();
+  const auto operation = std::ranges::find(operations, OperationKind::block, &Operation::kind);
+  check(operation != operations.end(), "block_split: a model without a block");
+  const std::vector<Sublayer>& sublayers = operation->sublayers;
+  const Block block = {.unit = layout.unit(operation->unit),
+                       .specs = block_activation_specs(sublayers),
+                       .part = part,
+                       .tokens = config.sequence_length};
   Svg svg(714, num_ranks > 1 ? 582 : 514);
-  svg.title(num_ranks == 1 ? "A transformer block"
-                           : concat("A transformer block: what rank ", rank, " of ", num_ranks,
-                                    " holds", splits_tokens ? ", with tokens split" : ""));
-  const auto draw = [&](Row& row, const Sublayer& sublayer, const std::string& core, double width) {
-    const auto activation = [&](SublayerOperation::Index operation) {
-      const ActivationSpec& s = spec_of(sublayer, operation);
-      const bool is_qkv =
-          operation == SublayerOperation::first && sublayer.first.split == TensorSplit::qkv_columns;
-      row.activation(s.columns, tokens, parts_of(s, is_qkv, part, tokens));
-    };
-    // A weight, with f before it or g after it if the split needs one.
-    const auto weight = [&](SublayerParameter::Index index, TensorSplit split) {
-      const ParameterSpec& parameter = spec.parameters[sublayer.parameter(index)];
-      const std::string name = parameter.name.substr(spec.name.size() + 1);
-      const bool is_split = num_ranks > 1;
-      if (is_split && split != TensorSplit::rows) row.box(Colour::communication, "f", 26);
-      row.weight(unit.parameters[sublayer.parameter(index)], name.substr(0, name.rfind('.')),
-                 is_split ? split_text(split) : "");
-      if (is_split && split == TensorSplit::rows) row.box(Colour::communication, "g", 26);
-    };
-    row.box(Colour::plain, sublayer.names[SublayerOperation::norm], 44);
-    activation(SublayerOperation::norm);
-    weight(SublayerParameter::first_weight, sublayer.first.split);
-    activation(SublayerOperation::first);
-    row.box(Colour::plain, core, width);
-    activation(SublayerOperation::core);
-    weight(SublayerParameter::second_weight, sublayer.second.split);
-    row.end();
-  };
+  const std::string title =
+      config.is_gpt2() ? "A transformer block" : "The same block in the Llama family";
+  svg.title(num_ranks == 1 ? title
+                           : concat(title, ": what rank ", rank, " of ", num_ranks, " holds",
+                                    splits_tokens ? ", with tokens split" : ""));
   Row attention(svg, kFirst, config.hidden), mlp(svg, kSecond, config.hidden);
-  draw(attention, block->sublayers[kAttention],
-       num_ranks == 1 ? "attention"
-                      : concat(config.num_heads / num_ranks, " of ", config.num_heads, " heads"),
-       100);
-  draw(mlp, block->sublayers[kMlp], block->sublayers[kMlp].names[SublayerOperation::core], 44);
-  draw_stream(svg, attention, mlp, config.hidden, tokens,
-              parts_of(spec_of(block->sublayers[kAttention], SublayerOperation::second), false,
-                       part, tokens));
-  draw_legend(svg, num_ranks, splits_tokens);
+  draw_sublayer(attention, sublayers[kAttention], block);
+  draw_sublayer(mlp, sublayers[kMlp], block);
+  draw_stream(svg, attention, mlp, config.hidden, block.tokens,
+              parts_of(block.spec_of(sublayers[kAttention], SublayerOperation::second), false, part,
+                       block.tokens));
+  draw_legend(svg, config.is_gpt2(), num_ranks, splits_tokens);
   return svg.str();
 }
 

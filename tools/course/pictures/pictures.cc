@@ -57,6 +57,7 @@ std::vector<Picture> all_pictures(const std::string& root) {
       {folder + "overlap.svg", draw_overlap()},
       {folder + "gather_buffers.svg", draw_gather_buffers()},
       {folder + "block.svg", block_split(gpt2, 0, 1)},
+      {folder + "block_llama.svg", block_split(find_preset("smollm2-135m").config, 0, 1)},
       {folder + "block_split.svg", block_split(gpt2, 1, 4)},
       {folder + "block_split_tokens.svg", block_split(gpt2, 1, 4, true)},
       {folder + "schedule_naive.svg", schedule_of(ScheduleKind::naive, 2)},

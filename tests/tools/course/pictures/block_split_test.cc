@@ -12,6 +12,16 @@ using testing::rects_of;
 
 constexpr ModelConfig kModel = {2, 4, 64, 256, 32};
 
+// With two heads of k and v.
+ModelConfig llama(size_t num_heads) {
+  ModelConfig config = find_preset("nano-llama").config;
+  config.num_heads = num_heads;
+  config.hidden = 16 * num_heads;
+  config.ffn = 256;
+  config.key_value_heads = 2;
+  return config;
+}
+
 // Those of the weights, and those of the activations, which are 48 high, from left to right;
 // without the legend's square.
 std::vector<std::string> rects_with(const std::string& svg, const std::string& colour,
@@ -69,7 +79,28 @@ TEST_CASE("one rank has everything whole, and nobody to communicate with") {
   CHECK(rects_with(svg, "parameters", false) == rects_with(svg, "idle", false));
   CHECK(count_text(svg, "f") == 0);
   CHECK(count_text(svg, "attention") == 1);
+  CHECK(rects_of(svg, "emphasis").empty());
   CHECK(testing::picture_findings(svg).empty());
+}
+
+TEST_CASE(
+    "a block of the Llama family: what differs is marked, weights are drawn by their shapes") {
+  const std::string svg = block_split(llama(6), 0, 1);
+  // Two norms, rotary positions, shared heads, SwiGLU, and the legend's square.
+  CHECK(rects_of(svg, "emphasis").size() == 6);
+  CHECK(count_text(svg, "6 heads, 2 of k and v") == 1);
+  CHECK(count_text(svg, "self_attn.q_proj, k_proj, v_proj") == 1);
+  // q (C, C), k and v (C, C/3) side by side, o (C, C); gate and up (C, 8/3 C), down (8/3 C, C).
+  CHECK(count_text(svg, "5/3 C") == 1);
+  CHECK(count_text(svg, "16/3 C") == 1);
+  CHECK(testing::picture_findings(svg).empty());
+}
+
+TEST_CASE("of fewer heads of k and v than ranks, two ranks hold the same one") {
+  // Rank 2: the third head of q, and the second of k and of v, which lie turned in memory.
+  std::vector<std::string> held = rects_with(block_split(llama(4), 2, 4), "parameters", false);
+  held.resize(3);
+  CHECK(held == std::vector<std::string>{"230 112 10 40", "260 112 10 40", "280 112 10 40"});
 }
 
 }  // namespace
