@@ -5,6 +5,7 @@
 #include <regex>
 #include <set>
 
+#include "common/model/family.h"
 #include "kernels/runtime/check.h"
 #include "tests/catch.h"
 #include "tests/tree/markdown.h"
@@ -33,10 +34,11 @@ bool is_code(const std::string& path) {
 }
 
 // All flags that the sources, the scripts and .bazelrc know: where a flag begins a string, or
-// stands in a script.
+// stands in a script. Those of a model's family are made of its choices' names.
 std::set<std::string> flags_of_tree(const Texts& texts) {
   static const std::regex kFlag(R"(--[a-z][a-z0-9_-]*[a-z0-9])");
   std::set<std::string> flags;
+  for (const FamilyChoice& choice : family_choices()) flags.insert(choice.flag());
   for (const auto& [path, text] : texts) {
     if (!is_code(path)) continue;
     for (auto match = std::sregex_iterator(text.begin(), text.end(), kFlag);

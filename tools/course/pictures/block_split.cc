@@ -115,7 +115,8 @@ class Row {
     const double scale = kWeight / static_cast<double>(hidden_);
     const auto [width, height] =
         matrix(x_, weight.rows, weight.columns, scale, scale, Colour::parameters, weight.held);
-    svg_.text(x_ + width / 2, middle_ - height / 2 - 8, weight.name, kCentred);
+    const double most = kEnd - text_width(weight.name, kCentred.size) / 2;  // before the stream
+    svg_.text(std::min(x_ + width / 2, most), middle_ - height / 2 - 8, weight.name, kCentred);
     if (!split.empty()) svg_.text(x_ + width / 2, middle_ + height / 2 + 17, split, kCentred);
     x_ += width;
   }
@@ -276,14 +277,13 @@ std::string block_split(const ModelConfig& config, size_t rank, size_t num_ranks
   const auto& operations = layout.operations();
   const auto operation = std::ranges::find(operations, OperationKind::block, &Operation::kind);
   check(operation != operations.end(), "block_split: a model without a block");
-  const std::vector<Sublayer>& sublayers = operation->sublayers;
+  const auto& sublayers = operation->sublayers;
   const Block block = {.unit = layout.unit(operation->unit),
                        .specs = block_activation_specs(sublayers),
                        .part = part,
                        .tokens = config.sequence_length};
   Svg svg(714, num_ranks > 1 ? 582 : 514);
-  const std::string title =
-      config.is_gpt2() ? "A transformer block" : "The same block in the Llama family";
+  const std::string title = config.is_gpt2() ? "A transformer block" : "The Llama family's block";
   svg.title(num_ranks == 1 ? title
                            : concat(title, ": what rank ", rank, " of ", num_ranks, " holds",
                                     splits_tokens ? ", with tokens split" : ""));
