@@ -45,6 +45,24 @@ TEST_CASE("operations cost what the products of their kernels cost") {
   CHECK(model.flops_per_token() == static_cast<double>(6 * counted + 12 * 2 * c * t));
 }
 
+TEST_CASE("presets have as many parameters as the published models") {
+  const std::pair<const char*, size_t> expected[] = {{"gpt2", 124'439'808},
+                                                     {"smollm2-135m", 134'515'008},
+                                                     {"qwen2.5-0.5b", 494'032'768},
+                                                     {"tinyllama-1.1b", 1'100'048'384},
+                                                     {"llama-3.2-1b", 1'235'814'400},
+                                                     {"llama-2-7b", 6'738'415'616},
+                                                     {"llama-3-8b", 8'030'261'248},
+                                                     {"mixtral-8x7b", 46'702'792'704},
+                                                     {"llama-2-70b", 68'976'648'192},
+                                                     {"llama-3-70b", 70'553'706'496},
+                                                     {"llama-3-405b", 405'853'388'800}};
+  for (const auto& [name, parameters] : expected) {
+    CAPTURE(name);
+    CHECK(describe(find_preset(name).config).num_parameters() == parameters);
+  }
+}
+
 TEST_CASE("a product costs two operations for each pair of factors, and every argument once") {
   const Cost cost = matmul_cost(view({3, 5}), view({3, 7}, DType::bf16), view({7, 5}, DType::bf16));
   CHECK(cost.product_flops == 2 * 3 * 5 * 7);

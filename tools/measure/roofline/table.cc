@@ -143,9 +143,8 @@ std::string table_of(std::span<const Row> rows, const Cluster& gpu, const RunCon
   const size_t dtype = static_cast<size_t>(config.dtype);
   const double peak = gpu.product_flops[dtype];
   const double flops = describe(model).flops_per_token() * tokens;
-  const double causal =
-      flops -
-      6 * tokens * static_cast<double>(model.num_layers * model.hidden * model.sequence_length);
+  const size_t pairs = model.num_layers * model.query_columns() * model.sequence_length;
+  const double causal = flops - 6 * tokens * static_cast<double>(pairs);
   text += print("\n%8.3f ms a step, %.0f tokens/s\n", 1e3 * step, tokens / step);
   if (is_measured) text += print("%8.3f ms measured, kernel by kernel\n", 1e3 * measured);
   text +=
