@@ -1,11 +1,13 @@
 #include "common/model/published_config.h"
 
+#include <algorithm>
+#include <map>
 #include <nlohmann/json.hpp>
-#include <vector>
 
 #include "common/io/json_file.h"
 #include "common/io/printable.h"
-#include "kernels/layernorm.h"
+#include "common/model/published_families.h"
+#include "common/model/sublayer.h"
 #include "kernels/runtime/check.h"
 
 namespace ladder {
@@ -13,61 +15,47 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr size_t kMaxBytes = size_t{1} << 20;
+PublishedModel read(const PublishedFile& file) {
+  const std::string type = file.text("model_type", "gpt2");
+  if (type == "gpt2") return read_gpt2(file);
+  if (is_llama_type(type)) return read_llama(file);
+  file.refuse("model_type",
+              concat(Json(type).dump(-1, ' ', true), ", this program has gpt2, ", llama_types()));
+}
 
-// One of the model's sizes.
-struct Size {
-  const char* key;   // in config.json
-  const char* flag;  // on the command line
-  size_t ModelConfig::*member;
-  size_t published;  // what transformers takes if the key is missing: the smallest GPT-2's
-};
+Json to_json(const ModelConfig& config) {
+  return config.is_gpt2() ? gpt2_json(config) : llama_json(config);
+}
 
-constexpr Size kSizes[] = {
-    {"n_layer", "--layers", &ModelConfig::num_layers, 12},
-    {"n_head", "--heads", &ModelConfig::num_heads, 12},
-    {"n_embd", "--hidden", &ModelConfig::hidden, 768},
-    {"vocab_size", "--vocab", &ModelConfig::vocab_size, 50257},
-    {"n_positions", "--sequence-length", &ModelConfig::sequence_length, 1024},
-};
-
-// What this GPT-2 computes. The first value of each key is the one that transformers takes if the
-// key is missing; the others mean the same.
-const std::vector<std::pair<std::string, std::vector<Json>>>& computed() {
-  static const std::vector<std::pair<std::string, std::vector<Json>>> values = {
-      {"model_type", {"gpt2"}},
-      {"activation_function", {"gelu_new", "gelu_pytorch_tanh"}},
-      {"layer_norm_epsilon", {kLayernormEpsilon}},
-      {"scale_attn_weights", {true}},
-      {"scale_attn_by_inverse_layer_idx", {false}},
-      {"add_cross_attention", {false}},
+// Returns the flag that sets the value of a key.
+std::string flag_of(const std::string& key) {
+  static const std::map<std::string, const char*> flags = {
+      {"n_layer", "--layers"},
+      {"num_hidden_layers", "--layers"},
+      {"n_head", "--heads"},
+      {"num_attention_heads", "--heads"},
+      {"n_embd", "--hidden"},
+      {"hidden_size", "--hidden"},
+      {"n_inner", "--ffn"},
+      {"intermediate_size", "--ffn"},
+      {"vocab_size", "--vocab"},
+      {"num_key_value_heads", "--key-value-heads"},
+      {"head_dim", "--head-size"},
+      {"rms_norm_eps", "--norm-epsilon"},
+      {"rope_theta", "--rope-theta"},
+      {"rope_scaling", "--rope-scaling"},
+      {"num_local_experts", "--experts"},
+      {"num_experts_per_tok", "--experts-per-token"},
   };
-  return values;
-}
-
-[[noreturn]] void refuse(const std::string& path, const std::string& key, const std::string& why) {
-  throw UserError(concat(path, ": ", key, " is ", why));
-}
-
-size_t size_in(const std::string& path, const std::string& key, const nlohmann::json& value) {
-  constexpr size_t kMaxSize = 1'000'000'000;
-  if (!value.is_number_unsigned() || value < 1 || value > kMaxSize) {
-    refuse(path, key, concat(shown(value), ", expected a whole number from 1"));
-  }
-  return value;
+  const auto found = flags.find(key);
+  return found == flags.end() ? std::string() : concat(found->second, " ");
 }
 
 }  // namespace
 
 std::string published_config(const ModelConfig& config, std::optional<int32_t> end_of_text) {
-  Json json = {{"architectures", {"GPT2LMHeadModel"}}};
-  for (const auto& [key, values] : computed()) json[key] = values[0];
-  for (const Size& size : kSizes) json[size.key] = config.*size.member;
-  json["n_ctx"] = config.sequence_length;  // an older name for n_positions
-  json["n_inner"] = config.ffn == 0 ? Json(nullptr) : Json(config.ffn);  // null: 4 n_embd
-  json["tie_word_embeddings"] = !config.untied;
-  json["initializer_range"] = 0.02;
-  for (const char* dropout : {"attn_pdrop", "embd_pdrop", "resid_pdrop"}) json[dropout] = 0.0;
+  Json json = to_json(config);
+  json["initializer_range"] = kInitialDeviation;
   for (const char* token : {"bos_token_id", "eos_token_id"}) {
     json[token] = end_of_text ? Json(*end_of_text) : Json(nullptr);
   }
@@ -75,52 +63,57 @@ std::string published_config(const ModelConfig& config, std::optional<int32_t> e
   return json.dump(2) + "\n";
 }
 
+void require_publishable(const std::string& path, const ModelConfig& config) {
+  const ExpertsConfig& experts = config.experts;
+  const auto refuse = [&](const std::string& why) { throw UserError(concat(path, ": ", why)); };
+  if (experts.num_experts == 0) return;
+  if (config.is_gpt2()) refuse("the model has experts, and a GPT-2 of transformers has none");
+  if (config.biases != Biases::none) {
+    refuse("the model has experts and biases, and a Mixtral of transformers has no biases");
+  }
+  if (experts.every != 1) {
+    refuse(concat("--moe-every ", experts.every,
+                  ": in a Mixtral of transformers every block has experts"));
+  }
+  if (experts.per_token > 1) return;
+  refuse(
+      "--experts-per-token 1: Mixtral gives a single expert the weight 1, and this program its "
+      "probability");
+}
+
 ModelConfig read_published_config(const std::string& path) {
-  const nlohmann::json json = read_json_object(path, kMaxBytes);
-  for (const auto& [key, values] : computed()) {
-    const auto found = json.find(key);
-    const auto is_found = [&](const Json& value) { return *found == nlohmann::json(value); };
-    if (found == json.end() || std::ranges::any_of(values, is_found)) continue;
-    refuse(path, key, concat(shown(*found), ", this program's GPT-2 has ", values[0].dump()));
-  }
-  ModelConfig config;
-  for (const Size& size : kSizes) {
-    config.*size.member =
-        size_in(path, size.key, json.value(size.key, nlohmann::json(size.published)));
-  }
-  const nlohmann::json inner = json.value("n_inner", nlohmann::json());
-  if (!inner.is_null()) config.ffn = size_in(path, "n_inner", inner);
-  const nlohmann::json tied = json.value("tie_word_embeddings", nlohmann::json(true));
-  if (!tied.is_boolean()) {
-    refuse(path, "tie_word_embeddings", concat(shown(tied), ", expected true or false"));
-  }
-  config.untied = !tied.get<bool>();
-  return config;
+  return read(PublishedFile(path)).config;
 }
 
 std::optional<size_t> published_end_of_text(const std::string& path) {
-  const nlohmann::json json = read_json_object(path, kMaxBytes);
+  const nlohmann::json json = read_json_object(path, kMaxPublishedBytes);
   nlohmann::json end = json.value("eos_token_id", nlohmann::json());
   if (end.is_array() && !end.empty()) end = nlohmann::json(end[0]);
   if (!end.is_number_unsigned()) return std::nullopt;
   return end.get<size_t>();
 }
 
-void require_same_model(const std::string& path, const ModelConfig& published,
-                        const ModelConfig& config) {
-  for (const Size& size : kSizes) {
-    const size_t theirs = published.*size.member, ours = config.*size.member;
-    const bool is_positions = size.member == &ModelConfig::sequence_length;
-    if (theirs == ours || (is_positions && theirs > ours)) continue;
-    refuse(path, size.key, concat(theirs, ", but the model has ", size.flag, " ", ours));
+void require_same_model(const std::string& path, const ModelConfig& config) {
+  const PublishedFile file(path);
+  PublishedModel published = read(file);
+  ModelConfig ours = config, &theirs = published.config;
+  const size_t positions = theirs.sequence_length;
+  theirs.sequence_length = ours.sequence_length;
+  // Both name what is a default, so that it can be compared.
+  theirs.ffn = theirs.ffn_size();
+  ours.ffn = ours.ffn_size();
+  const Json their_json = to_json(theirs), our_json = to_json(ours);
+  for (const auto& [key, value] : their_json.items()) {
+    const Json our_value = our_json.value(key, Json());
+    if (value == our_value) continue;
+    if (key == "tie_word_embeddings") {
+      file.refuse(key, theirs.untied ? "false; add --untied" : "true; leave --untied out");
+    }
+    file.refuse(key, concat(value.dump(), ", but the model has ", flag_of(key), our_value.dump()));
   }
-  if (published.ffn_size() != config.ffn_size()) {
-    refuse(path, "n_inner",
-           concat(published.ffn_size(), ", but the model has --ffn ", config.ffn_size()));
-  }
-  if (published.untied != config.untied) {
-    refuse(path, "tie_word_embeddings",
-           published.untied ? "false; add --untied" : "true; leave --untied out");
+  if (positions < ours.sequence_length) {
+    file.refuse(published.positions, concat(positions, ", but the model has --sequence-length ",
+                                            ours.sequence_length));
   }
 }
 

@@ -107,7 +107,14 @@ std::vector<Sublayer> dense_sublayers(const ModelConfig& config) {
 
 std::vector<Sublayer> sublayers_of(const ModelConfig& config, size_t block) {
   std::vector<Sublayer> sublayers = dense_sublayers(config);
-  if (config.has_experts(block)) sublayers[kMlp].num_experts = config.experts.num_experts;
+  if (!config.has_experts(block)) return sublayers;
+  Sublayer& mlp = sublayers[kMlp];
+  mlp.num_experts = config.experts.num_experts;
+  if (config.is_gpt2()) return sublayers;
+  // Mixtral's names of gate, up and down.
+  mlp.first.parts[0].name = "w1";
+  mlp.first.parts[1].name = "w3";
+  mlp.second.parts[0].name = "w2";
   return sublayers;
 }
 

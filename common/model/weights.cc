@@ -16,13 +16,18 @@ namespace {
 
 // The prefixes that names have: none in published files, and others in some files and in dumps.
 constexpr std::string_view kDumpPrefix = "param.";
-constexpr std::string_view kPrefixes[] = {"", "transformer.", kDumpPrefix};
+constexpr std::string_view kPrefixes[] = {"", "transformer.", "model.", kDumpPrefix};
 
 // The number of elements that are read and checked at a time.
 constexpr size_t kPart = 1 << 16;
 
-// A model with shorter sequences has only the first rows of this tensor.
-constexpr std::string_view kPositions = "wpe.weight";
+// Returns the table of the first operation of this kind, or nullptr.
+const Parameter* table_of(const Layout& layout, OperationKind kind) {
+  for (const Operation& operation : layout.operations()) {
+    if (operation.kind == kind) return &layout.unit(operation.unit).parameters[0];
+  }
+  return nullptr;
+}
 
 std::string_view without_prefix(std::string_view name) {
   for (const std::string_view prefix : kPrefixes) {
@@ -37,8 +42,11 @@ bool is_dumped_besides(std::string_view name) {
          name.starts_with("exp_avg.") || name.starts_with("exp_avg_sq.");
 }
 
-bool is_mask(std::string_view name) {
-  return name.ends_with(".attn.bias") || name.ends_with(".attn.masked_bias");
+// Returns whether older files have a tensor of this name, which is computed here: GPT-2's masks and
+// the frequencies of rotary positions.
+bool is_constant(std::string_view name) {
+  return name.ends_with(".attn.bias") || name.ends_with(".attn.masked_bias") ||
+         name.ends_with(".rotary_emb.inv_freq");
 }
 
 std::string shape_text(const std::vector<size_t>& shape) {
@@ -102,10 +110,10 @@ std::vector<SafetensorsWriter::Tensor> tensors_of(const ModelDescription& model,
 WeightsFile::WeightsFile(const std::string& path, const Layout& layout)
     : path_(path), reader_(named_by("--init", [&] { return SafetensorsFiles(path); })) {
   for (const Unit& unit : layout.units()) {
-    for (const Parameter& parameter : unit.parameters) check_tensor(parameter);
+    for (const Parameter& parameter : unit.parameters) check_tensor(parameter, layout);
   }
   check_extra_tensors(layout);
-  if (!layout.config().untied) check_tied_head();
+  if (!layout.config().untied) check_tied_head(layout);
 }
 
 void WeightsFile::refuse(const std::string& what) const {
@@ -119,11 +127,13 @@ const SafetensorsEntry* WeightsFile::find(const std::string& name) const {
   return nullptr;
 }
 
-void WeightsFile::check_tensor(const Parameter& parameter) const {
+void WeightsFile::check_tensor(const Parameter& parameter, const Layout& layout) const {
   const SafetensorsEntry* entry = find(parameter.name);
   if (entry == nullptr) refuse(parameter.name + " is missing");
   const Shape& needed = parameter.full_shape;
-  const bool has_rows = parameter.name == kPositions && entry->shape.size() == 2 &&
+  // A model with shorter sequences has only the first rows of its positions.
+  const bool is_positions = &parameter == table_of(layout, OperationKind::position_embedding);
+  const bool has_rows = is_positions && entry->shape.size() == 2 &&
                         entry->shape[1] == needed[1] && entry->shape[0] != needed[0];
   if (has_rows && entry->shape[0] < needed[0]) {
     refuse(concat(entry->name, " has ", entry->shape[0], " positions, fewer than ",
@@ -148,7 +158,7 @@ void WeightsFile::check_extra_tensors(const Layout& layout) const {
   std::set<std::string, std::less<>> seen;
   for (const SafetensorsEntry& entry : reader_.entries()) {
     const std::string_view name = without_prefix(entry.name);
-    if (is_mask(name) || (is_dump && is_dumped_besides(name))) continue;
+    if (is_constant(name) || (is_dump && is_dumped_besides(name))) continue;
     if (!known.contains(name)) refuse(quoted_name(entry.name) + " is not part of the model");
     if (!seen.emplace(name).second) {
       refuse(concat(name, " is there twice, with different prefixes"));
@@ -156,24 +166,25 @@ void WeightsFile::check_extra_tensors(const Layout& layout) const {
   }
 }
 
-void WeightsFile::check_tied_head() const {
+void WeightsFile::check_tied_head(const Layout& layout) const {
   const SafetensorsEntry* head = find("lm_head.weight");
   if (head == nullptr) return;
-  const SafetensorsEntry* wte = find("wte.weight");
-  bool equal = head->shape == wte->shape && head->float_dtype().has_value();
+  const SafetensorsEntry* table = find(table_of(layout, OperationKind::token_embedding)->name);
+  bool equal = head->shape == table->shape && head->float_dtype().has_value();
   std::vector<double> a, b;
   for (size_t first = 0; equal && first < head->num_elements(); first += kPart) {
     const size_t count = std::min(kPart, head->num_elements() - first);
     a.resize(count);
     b.resize(count);
     reader_.read_part(*head, first, TensorView(a.data(), DType::fp64, DeviceType::cpu, {count}));
-    reader_.read_part(*wte, first, TensorView(b.data(), DType::fp64, DeviceType::cpu, {count}));
+    reader_.read_part(*table, first, TensorView(b.data(), DType::fp64, DeviceType::cpu, {count}));
     // Two NaNs count as equal here; read() refuses them later.
     equal = std::ranges::equal(
         a, b, [](double x, double y) { return x == y || (std::isnan(x) && std::isnan(y)); });
   }
   if (!equal) {
-    refuse(concat(head->name, " differs from ", wte->name, "; GPT-2 uses one tensor for both"));
+    refuse(concat(head->name, " differs from ", table->name,
+                  "; a tied model has one tensor for both, --untied two"));
   }
 }
 

@@ -24,12 +24,13 @@ void initialize_parameters(Stream& stream, const Layout& layout, uint64_t seed, 
 std::vector<SafetensorsWriter::Tensor> tensors_of(const ModelDescription& model, DType dtype,
                                                   const std::string& prefix = "");
 
-// WeightsFile has the weights of a GPT-2 in fp32, fp64, bf16 or fp16, in one safetensors file or in
-// a folder with several (SafetensorsFiles). They may have the published names, with or without the
-// prefix `transformer.`, or the file may be a dump, whose parameters have the prefix `param.`.
-// Masks (`attn.bias`, `attn.masked_bias`) and the other tensors of a dump are ignored.
-// `lm_head.weight` may be there if it equals `wte.weight`. The file may have more positions than
-// the model: then only the first rows of `wpe.weight` are read.
+// WeightsFile has a model's weights in fp32, fp64, bf16 or fp16, in one safetensors file or in a
+// folder with several (SafetensorsFiles). They may have the published names, with or without the
+// prefix `transformer.` (GPT-2) or `model.` (Llama), or the file may be a dump, whose parameters
+// have the prefix `param.`. Constants that older files have (`attn.bias`, `attn.masked_bias`,
+// `rotary_emb.inv_freq`) and the other tensors of a dump are ignored. `lm_head.weight` of a tied
+// model may be there if it equals the table of token embeddings. The file may have more positions
+// than the model: then only the first rows of that table are read.
 class WeightsFile {
  public:
   // Opens the file, or the files of the folder. Throws a UserError that names --init unless they
@@ -52,9 +53,9 @@ class WeightsFile {
   // Returns the tensor with this name, with any prefix, or nullptr if there is none.
   const SafetensorsEntry* find(const std::string& name) const;
   void read_part(const SafetensorsEntry& entry, size_t first, TensorView destination) const;
-  void check_tensor(const Parameter& parameter) const;
+  void check_tensor(const Parameter& parameter, const Layout& layout) const;
   void check_extra_tensors(const Layout& layout) const;
-  void check_tied_head() const;
+  void check_tied_head(const Layout& layout) const;
 
   std::string path_;
   SafetensorsFiles reader_;

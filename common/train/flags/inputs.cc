@@ -120,9 +120,7 @@ std::vector<std::string> init_files(const RunConfig& config) {
 void check_weights(const RunConfig& config, bool all_values) {
   const std::string published = published_config_of(config);
   if (!published.empty()) {
-    named_by("--init", [&] {
-      require_same_model(published, read_published_config(published), config.model);
-    });
+    named_by("--init", [&] { require_same_model(published, config.model); });
   }
   const Layout layout(config.model, 1);
   const WeightsFile file(config.init, layout);

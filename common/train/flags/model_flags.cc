@@ -98,7 +98,6 @@ const ModelPreset& ModelFlags::resolve(RunConfig& config) const {
   const std::string file = published_config_of(config);
   if (!file.empty() && preset_->count() == 0) {
     sizes = named_by("--init", [&] { return read_published_config(file); });
-    if (sizes.ffn == 4 * sizes.hidden) sizes.ffn = 0;
     preset = &preset_like(sizes);
     config.model_name = have_same_blocks(preset->config, sizes) ? preset->name : "of --init";
   }
@@ -106,7 +105,7 @@ const ModelPreset& ModelFlags::resolve(RunConfig& config) const {
   check_config(config.model);
   if (!file.empty() && preset_->count() > 0) {
     named_by(concat("--model ", config.model_name, ": --init").c_str(),
-             [&] { require_same_model(file, read_published_config(file), config.model); });
+             [&] { require_same_model(file, config.model); });
   }
   return *preset;
 }

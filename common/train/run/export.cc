@@ -26,9 +26,7 @@ std::string generation_config(std::optional<int32_t> end) {
 
 // Throws UserError if transformers has no such model, or if its files would lie in a checkpoint.
 void require_exportable(const std::string& path, const ModelConfig& config) {
-  if (config.experts.num_experts > 0) {
-    throw UserError(concat(path, ": the model has experts, and a GPT-2 of transformers has none"));
-  }
+  require_publishable(path, config);
   const std::string checkpoint = checkpoint_around(path);
   if (checkpoint.empty()) return;
   throw UserError(concat(path, ": lies in the checkpoint ", checkpoint, "; name another place"));
@@ -44,13 +42,15 @@ void require_space(const std::string& path, const std::string& partial, const Mo
                          human_bytes(available), " left"));
 }
 
-// Returns the tensors of the file. All names lack the prefix that transformers gives them, or none
-// do; a classifier's own weight never has it. So beside that one the others need it.
+// Returns the tensors of the file. A Llama's names have the prefix that transformers gives them. A
+// GPT-2's lack it, as published, all or none; a classifier's own weight never has it, so beside
+// that one the others need it.
 std::vector<SafetensorsWriter::Tensor> exported_tensors(const ModelConfig& config) {
   auto tensors = tensors_of(describe(config), DType::fp32);
-  if (!config.untied) return tensors;
+  if (config.is_gpt2() && !config.untied) return tensors;
   for (SafetensorsWriter::Tensor& tensor : tensors) {
-    if (tensor.name != "lm_head.weight") tensor.name.insert(0, "transformer.");
+    if (tensor.name == "lm_head.weight") continue;
+    tensor.name.insert(0, config.is_gpt2() ? "transformer." : "model.");
   }
   return tensors;
 }

@@ -13,15 +13,15 @@ namespace ladder {
 
 // ExportFolder is the folder of --export. It has
 //   model.safetensors    the parameters in F32 under their published names, without the tied head
-//   config.json, generation_config.json    what transformers' GPT2LMHeadModel must know
+//   config.json, generation_config.json    what transformers must know: which of its models it is
 //   tokenizer.json, tokenizer_config.json    the tokenizer: that of the vocabulary, or if tokens
 //                        are bytes one that says so
 // It appears as a whole, when write() is done (PartialFolder).
 class ExportFolder {
  public:
   // Makes the partial folder. Throws a UserError that names --export if the folder cannot be made,
-  // if it is there and not empty, if it lies in a checkpoint, if the model has experts, or if the
-  // disk has too little room for it.
+  // if it is there and not empty, if it lies in a checkpoint, if transformers has no such model, or
+  // if the disk has too little room for it.
   ExportFolder(const std::string& path, const ModelConfig& config);
 
   // Writes everything. `visit` gives every parameter of the model to a sink, in the order of the

@@ -20,7 +20,7 @@ std::string fault(const Json& json) {
   const TestFolder folder;
   const std::string path = folder.write("config.json", json.dump());
   try {
-    require_same_model(path, read_published_config(path), kConfig);
+    require_same_model(path, kConfig);
   } catch (const UserError& error) {
     const std::string text = error.what(), begin = path + ": ";
     CHECK_THAT(text, StartsWith(begin) && !ContainsSubstring("\n"));
@@ -70,7 +70,8 @@ TEST_CASE("a model is read as it was written") {
   const TestFolder folder;
   const std::string path = folder.write("config.json", published_config(other, {}));
   CHECK(Json::parse(published_config(other, {})).at("n_inner") == 61);
-  CHECK_NOTHROW(require_same_model(path, read_published_config(path), other));
+  CHECK_NOTHROW(require_same_model(path, other));
+  CHECK(read_published_config(path) == other);
 }
 
 TEST_CASE("the end of a text is read as it was written, of several the first") {
@@ -91,8 +92,7 @@ TEST_CASE("the end of a text is read as it was written, of several the first") {
 TEST_CASE("what is not given is the smallest published GPT-2's") {
   const TestFolder folder;
   const std::string path = folder.write("config.json", "{}");
-  const ModelConfig read = read_published_config(path);
-  CHECK_NOTHROW(require_same_model(path, read, find_preset("gpt2").config));
+  CHECK(read_published_config(path) == find_preset("gpt2").config);
   CHECK(fault(Json::object()) == "n_layer is 12, but the model has --layers 2");
 }
 
@@ -112,7 +112,8 @@ TEST_CASE("another model is refused, and both sides are named") {
       {"vocab_size", 1e18, "1e+18, expected a whole number from 1"},
       {"n_inner", 61, "61, but the model has --ffn 60"},
       {"n_inner", "61", "\"61\", expected a whole number from 1"},
-      {"model_type", "llama", "\"llama\", this program's GPT-2 has \"gpt2\""},
+      {"model_type", "qwen3", "\"qwen3\", this program has gpt2, llama, qwen2, mistral, mixtral"},
+      {"model_type", nullptr, "null, expected a text"},
       {"activation_function", "gelu", "\"gelu\", this program's GPT-2 has \"gelu_new\""},
       {"layer_norm_epsilon", 1e-6, "1e-06, this program's GPT-2 has 1e-05"},
       {"scale_attn_weights", false, "false, this program's GPT-2 has true"},
@@ -133,6 +134,280 @@ TEST_CASE("the same model in other words is taken") {
   other["resid_pdrop"] = 0.1;
   other["unknown"] = {1, 2};
   CHECK(fault(other) == "");
+}
+
+// A Llama's config.json with few keys, as transformers 4 writes them.
+Json llama_json() {
+  return {{"model_type", "llama"},
+          {"num_hidden_layers", 2},
+          {"num_attention_heads", 4},
+          {"num_key_value_heads", 2},
+          {"hidden_size", 24},
+          {"intermediate_size", 40},
+          {"vocab_size", 37},
+          {"max_position_embeddings", 64}};
+}
+
+ModelConfig llama() {
+  ModelConfig config = {2, 4, 24, 37, 64};
+  config.ffn = 40;
+  config.untied = true;
+  config.key_value_heads = 2;
+  config.norm = Norm::rmsnorm;
+  config.norm_epsilon = 1e-6;
+  config.positions = Positions::rotary;
+  config.mlp = MlpCore::swiglu;
+  config.biases = Biases::none;
+  return config;
+}
+
+// What the file says, or how it is refused, without the path.
+ModelConfig read(const Json& json) {
+  const TestFolder folder;
+  return read_published_config(folder.write("config.json", json.dump()));
+}
+std::string refusal(const Json& json) {
+  const TestFolder folder;
+  const std::string path = folder.write("config.json", json.dump());
+  try {
+    read_published_config(path);
+  } catch (const UserError& error) {
+    return std::string(error.what()).substr(path.size() + 2);
+  }
+  return "";
+}
+Json changed(Json json, const Json& changes) {
+  json.update(changes);
+  return json;
+}
+
+TEST_CASE("Llama: what is not given is what transformers takes for the model's type") {
+  CHECK(read(llama_json()) == llama());
+  ModelConfig expected = llama();
+  SECTION("as many key-value heads as heads") {
+    Json json = llama_json();
+    json.erase("num_key_value_heads");
+    expected.key_value_heads = 0;
+    CHECK(read(json) == expected);
+    CHECK(read(changed(json, {{"num_key_value_heads", nullptr}, {"head_dim", nullptr}})) ==
+          expected);
+    CHECK(read(changed(json, {{"num_key_value_heads", 4}, {"head_dim", 6}})) == expected);
+  }
+  SECTION("the types") {
+    const auto typed = [&](const char* type) {
+      return read(changed(llama_json(), {{"model_type", type}}));
+    };
+    CHECK(typed("mistral") == expected);
+    expected.biases = Biases::qkv;
+    CHECK(typed("qwen2") == expected);
+    expected.biases = Biases::none;
+    expected.norm_epsilon = 1e-5;
+    expected.rope_theta = 1e6;
+    expected.experts = {.num_experts = 8, .per_token = 2, .every = 1};
+    CHECK(typed("mixtral") == expected);
+  }
+  SECTION("an inner layer of four times the hidden size is the default") {
+    expected.ffn = 0;
+    CHECK(read(changed(llama_json(), {{"intermediate_size", 96}})) == expected);
+  }
+}
+
+TEST_CASE("rotary positions are read as transformers 4 and 5 write them") {
+  ModelConfig expected = llama();
+  expected.rope_theta = 5e5;
+  CHECK(read(changed(llama_json(), {{"rope_theta", 500000}, {"rope_scaling", nullptr}})) ==
+        expected);
+  CHECK(read(changed(llama_json(),
+                     {{"rope_parameters", {{"rope_type", "default"}, {"rope_theta", 5e5}}}})) ==
+        expected);
+  const Json numbers = {{"factor", 32},
+                        {"low_freq_factor", 1},
+                        {"high_freq_factor", 4},
+                        {"original_max_position_embeddings", 16}};
+  expected.rope_scaling = Llama3Scaling{32, 1, 4, 16};
+  for (const char* key : {"rope_type", "type"}) {
+    CHECK(read(changed(llama_json(), {{"rope_theta", 5e5},
+                                      {"rope_scaling", changed(numbers, {{key, "llama3"}})}})) ==
+          expected);
+  }
+  CHECK(read(changed(llama_json(),
+                     {{"rope_parameters", changed(numbers, {{"rope_type", "llama3"},
+                                                            {"rope_theta", 5e5}})}})) == expected);
+  const auto scaling = [&](const Json& changes) {
+    const Json given = changed(changed(numbers, {{"rope_type", "llama3"}}), changes);
+    return refusal(changed(llama_json(), {{"rope_scaling", given}}));
+  };
+  CHECK(scaling(Json::object()) == "");
+  CHECK(scaling({{"rope_type", "yarn"}}) ==
+        "rope_scaling.rope_type is \"yarn\", this program's llama has \"llama3\"");
+  CHECK(scaling({{"low_freq_factor", 4}}) ==
+        "rope_scaling.low_freq_factor is 4, expected less than 4, high_freq_factor");
+  CHECK(scaling({{"factor", 0}}) == "rope_scaling.factor is 0, expected a number above 0");
+  CHECK(scaling({{"factor", "8"}}) == "rope_scaling.factor is \"8\", expected a number above 0");
+  CHECK(scaling({{"attention_factor", 2}}) ==
+        "rope_scaling.attention_factor is 2, this program's llama has no such key");
+  CHECK(scaling({{"rope_type", "default"}}) ==
+        "rope_scaling.factor is 32, this program's llama has no such key");
+  CHECK(refusal(changed(llama_json(), {{"rope_scaling", {{"rope_type", "llama3"}}}})) ==
+        "rope_scaling.factor is missing");
+  CHECK(refusal(changed(llama_json(), {{"rope_scaling", "linear"}})) ==
+        "rope_scaling is \"linear\", expected an object");
+  // Positions of each kind of layer.
+  const Json nested = {{"full_attention", {{"rope_type", "default"}}}};
+  CHECK_THAT(refusal(changed(llama_json(), {{"rope_parameters", nested}})),
+             StartsWith("rope_parameters.full_attention is "));
+}
+
+TEST_CASE("what a file of the Llama family has and this program does not compute is refused") {
+  const auto [type, key, value, expected] =
+      GENERATE(table<std::string, std::string, Json, std::string>({
+          {"llama", "hidden_act", "gelu", "\"gelu\", this program's llama has \"silu\""},
+          {"llama", "attention_bias", true, "true, this program's llama has false"},
+          {"mistral", "attention_bias", true, "true, this program's mistral has false"},
+          {"qwen2", "mlp_bias", true, "true, this program's qwen2 has false"},
+          {"llama", "partial_rotary_factor", 0.5, "0.5, this program's llama has 1.0"},
+          {"llama", "quantization_config", 8, "8, this program's llama has null"},
+          {"llama", "rms_norm_eps", 0, "0, expected a number above 0"},
+          {"llama", "rope_theta", "x", "\"x\", expected a number above 0"},
+          {"llama", "num_key_value_heads", 0, "0, expected a whole number from 1"},
+          {"llama", "head_dim", -1, "-1, expected a whole number from 1"},
+          {"llama", "tie_word_embeddings", nullptr, "null, expected true or false"},
+          {"qwen2", "use_sliding_window", 1, "1, expected true or false"},
+          {"mixtral", "num_experts_per_tok", 9, "9, but num_local_experts is 8"},
+          {"mixtral", "num_experts_per_tok", 1,
+           "1, expected at least 2: Mixtral gives a single expert the weight 1, and this program "
+           "its probability"},
+      }));
+  CAPTURE(type, key);
+  CHECK(refusal(changed(llama_json(), {{"model_type", type}, {key, value}})) ==
+        concat(key, " is ", expected));
+  Json json = llama_json();
+  json.erase("hidden_size");
+  CHECK(refusal(json) == "hidden_size is missing");
+}
+
+TEST_CASE("a window shorter than the positions is the end of the model's positions") {
+  const auto positions = [](const Json& changes) {
+    return read(changed(llama_json(), changes)).sequence_length;
+  };
+  CHECK(positions({{"model_type", "mistral"}, {"sliding_window", 16}}) == 16);
+  CHECK(positions({{"model_type", "mistral"}, {"sliding_window", 64}}) == 64);
+  CHECK(positions({{"model_type", "mistral"}, {"sliding_window", nullptr}}) == 64);
+  CHECK(positions({{"model_type", "mistral"}, {"max_position_embeddings", 32768}}) == 4096);
+  CHECK(positions({{"model_type", "mixtral"}, {"max_position_embeddings", 32768}}) == 32768);
+  CHECK(positions({{"model_type", "qwen2"}, {"sliding_window", 16}}) == 64);
+  CHECK(positions({{"model_type", "qwen2"},
+                   {"sliding_window", 16},
+                   {"use_sliding_window", true}}) == 16);
+
+  const TestFolder folder;
+  const std::string path = folder.write(
+      "config.json", changed(llama_json(), {{"model_type", "mistral"}, {"sliding_window", 16}}).dump());
+  ModelConfig config = llama();
+  config.sequence_length = 16;
+  CHECK_NOTHROW(require_same_model(path, config));
+  config.sequence_length = 17;
+  CHECK_THROWS_WITH(require_same_model(path, config),
+                    path + ": sliding_window is 16, but the model has --sequence-length 17");
+}
+
+TEST_CASE("a model of the Llama family is read as it was written, under transformers' names") {
+  ModelConfig config = llama();
+  config.norm_epsilon = 1e-5;
+  std::string type = "llama", architecture = "LlamaForCausalLM";
+  SECTION("Llama 3") {
+    config.rope_theta = 5e5;
+    config.rope_scaling = Llama3Scaling{32, 1, 4, 16};
+  }
+  SECTION("Qwen 2") {
+    config.biases = Biases::qkv;
+    config.untied = false;
+    type = "qwen2", architecture = "Qwen2ForCausalLM";
+  }
+  SECTION("heads that do not divide the hidden size") {
+    config.head_size = 10;
+    config.hidden = 26;
+    type = "mistral", architecture = "MistralForCausalLM";
+  }
+  SECTION("experts") {
+    config.experts = {.num_experts = 3, .per_token = 2, .every = 1};
+    type = "mixtral", architecture = "MixtralForCausalLM";
+  }
+  const std::string text = published_config(config, 3);
+  const Json json = Json::parse(text);
+  CHECK(json.at("model_type") == type);
+  CHECK(json.at("architectures") == Json{architecture});
+  CHECK(json.at("eos_token_id") == 3);
+  const TestFolder folder;
+  const std::string path = folder.write("config.json", text);
+  CHECK(read_published_config(path) == config);
+  CHECK_NOTHROW(require_same_model(path, config));
+  CHECK_NOTHROW(require_publishable("", config));
+}
+
+TEST_CASE("a file of the Llama family and another model: both sides are named") {
+  const TestFolder folder;
+  const std::string path = folder.write("config.json", llama_json().dump());
+  const auto fault_of = [&](const ModelConfig& config) {
+    try {
+      require_same_model(path, config);
+    } catch (const UserError& error) {
+      return std::string(error.what()).substr(path.size() + 2);
+    }
+    return std::string();
+  };
+  ModelConfig config = llama();
+  CHECK(fault_of(config) == "");
+  CHECK(fault_of(kConfig) == "model_type is \"llama\", but the model has \"gpt2\"");
+  config.key_value_heads = 0;
+  CHECK(fault_of(config) == "num_key_value_heads is 2, but the model has --key-value-heads 4");
+  config = llama();
+  config.rope_theta = 5e5;
+  CHECK(fault_of(config) == "rope_theta is 10000.0, but the model has --rope-theta 500000.0");
+  config = llama();
+  config.norm_epsilon = 1e-5;
+  CHECK(fault_of(config) == "rms_norm_eps is 1e-06, but the model has --norm-epsilon 1e-05");
+  config = llama();
+  config.rope_scaling = Llama3Scaling();
+  CHECK_THAT(fault_of(config),
+             StartsWith("rope_scaling is null, but the model has --rope-scaling {"));
+  config = llama();
+  config.untied = false;
+  CHECK(fault_of(config) == "tie_word_embeddings is false; add --untied");
+  config = llama();
+  config.ffn = 41;
+  CHECK(fault_of(config) == "intermediate_size is 40, but the model has --ffn 41");
+  config = llama();
+  config.sequence_length = 65;
+  CHECK(fault_of(config) ==
+        "max_position_embeddings is 64, but the model has --sequence-length 65");
+  config.sequence_length = 63;
+  CHECK(fault_of(config) == "");
+}
+
+TEST_CASE("a model that transformers does not have cannot be published") {
+  const auto fault_of = [](ModelConfig config, const ExpertsConfig& experts) {
+    config.experts = experts;
+    try {
+      require_publishable("out", config);
+    } catch (const UserError& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  CHECK(fault_of(kConfig, {}) == "");
+  CHECK(fault_of(llama(), {.num_experts = 4, .per_token = 2, .every = 1}) == "");
+  CHECK(fault_of(kConfig, {.num_experts = 4, .per_token = 2, .every = 1}) ==
+        "out: the model has experts, and a GPT-2 of transformers has none");
+  CHECK(fault_of(llama(), {.num_experts = 4, .per_token = 2, .every = 2}) ==
+        "out: --moe-every 2: in a Mixtral of transformers every block has experts");
+  CHECK(fault_of(llama(), {.num_experts = 4, .per_token = 1, .every = 1}) ==
+        "out: --experts-per-token 1: Mixtral gives a single expert the weight 1, and this program "
+        "its probability");
+  ModelConfig qwen2 = llama();
+  qwen2.biases = Biases::qkv;
+  CHECK(fault_of(qwen2, {.num_experts = 4, .per_token = 2, .every = 1}) ==
+        "out: the model has experts and biases, and a Mixtral of transformers has no biases");
 }
 
 }  // namespace

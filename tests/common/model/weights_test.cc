@@ -330,7 +330,8 @@ TEST_CASE("masks and a tied head are welcome") {
 
   folder.tensors.back().values.back() += 1e-9;
   const std::string differs =
-      "tensor lm_head.weight differs from wte.weight; GPT-2 uses one tensor for both";
+      "tensor lm_head.weight differs from wte.weight; a tied model has one tensor for both, "
+      "--untied two";
   CHECK(folder.fault() == differs);
   folder.tensors.back().values.back() = std::nan("");
   CHECK(folder.fault() == differs);
@@ -339,6 +340,35 @@ TEST_CASE("masks and a tied head are welcome") {
   CHECK(folder.fault() == differs);
   folder.tensors.back() = {"lm_head.weight", DType::fp64, {15, 37}, Values(555)};
   CHECK(folder.fault() == differs);
+}
+
+TEST_CASE("a Llama's weights have the prefix model., frequencies and a tied head or not") {
+  ModelConfig config = find_preset("nano-llama").config;
+  config.biases = Biases::qkv;
+  WeightsFolder folder(config);
+  const std::vector<FileTensor> good = folder.tensors;
+  for (FileTensor& t : folder.tensors) t.name = "model." + t.name;
+  folder.add("model.layers.0.self_attn.rotary_emb.inv_freq", {8});
+  CHECK(folder.fault() == "nothing");
+  const WeightsFile file = folder.open();
+  for (const Unit& unit : folder.layout.units()) {
+    for (const Parameter& p : unit.parameters) {
+      const Tensor tensor(memory(), Category::workspace, DType::fp64, p.shape);
+      file.read(p, tensor);
+      CHECK(values_of(tensor) == folder.tensor("model." + p.name).values);
+    }
+  }
+  FileTensor head = folder.tensor("model.embed_tokens.weight");
+  head.name = "lm_head.weight";
+  folder.tensors.push_back(head);
+  CHECK(folder.fault() == "nothing");
+  folder.tensors.back().values.back() += 1e-9;
+  CHECK(folder.fault() ==
+        "tensor lm_head.weight differs from model.embed_tokens.weight; a tied model has one tensor "
+        "for both, --untied two");
+  folder.tensors.pop_back();
+  folder.add("model.layers.0.self_attn.o_proj.bias", {32});
+  CHECK(folder.fault() == "tensor \"model.layers.0.self_attn.o_proj.bias\" is not part of the model");
 }
 
 TEST_CASE("a tied head is compared to its last element, however large it is") {

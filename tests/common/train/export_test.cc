@@ -74,7 +74,40 @@ TEST_CASE("an export has the parameters in F32, and is weights for --init") {
   }
   CHECK(names == expected);  // as published: no prefix, no lm_head.weight
   CHECK_NOTHROW(WeightsFile(folder / "out", Layout(kConfig, 1)));
-  CHECK_NOTHROW(require_same_model("", read_published_config(folder / "out/config.json"), kConfig));
+  CHECK_NOTHROW(require_same_model(folder / "out/config.json", kConfig));
+}
+
+TEST_CASE("a Llama has transformers' names, and so has a Mixtral") {
+  const TestFolder folder;
+  ModelConfig config = find_preset("nano-llama").config;
+  config.vocab_size = 10;
+  config.untied = true;
+  const bool has_experts = GENERATE(false, true);
+  if (has_experts) config.experts = {.num_experts = 2, .per_token = 2, .every = 1};
+  write(folder / "out", config, bytes());
+  const SafetensorsReader file(folder / "out/model.safetensors");
+  Names unexpected;
+  for (const SafetensorsEntry& entry : file.entries()) {
+    if (!entry.name.starts_with("model.") && entry.name != "lm_head.weight") {
+      unexpected.push_back(entry.name);
+    }
+  }
+  CHECK(unexpected == Names{});
+  // The head of q is (out, in), two of them to the one of k.
+  using Shape = std::vector<size_t>;
+  CHECK(file.find("model.layers.1.self_attn.q_proj.weight")->shape == Shape{32, 32});
+  CHECK(file.find("model.layers.1.self_attn.k_proj.weight")->shape == Shape{16, 32});
+  CHECK(file.find("lm_head.weight")->shape == Shape{10, 32});
+  const std::string experts = "model.layers.0.block_sparse_moe.experts.1.";
+  const std::string inner = has_experts ? experts + "w3" : "model.layers.0.mlp.up_proj";
+  const std::string last = has_experts ? experts + "w2" : "model.layers.0.mlp.down_proj";
+  REQUIRE(file.find(inner + ".weight") != nullptr);
+  CHECK(file.find(inner + ".weight")->shape == Shape{96, 32});
+  REQUIRE(file.find(last + ".weight") != nullptr);
+  CHECK(file.find(last + ".weight")->shape == Shape{32, 96});
+  CHECK(json_of(folder / "out/config.json").at("model_type") == (has_experts ? "mixtral" : "llama"));
+  CHECK_NOTHROW(WeightsFile(folder / "out", Layout(config, 1)));
+  CHECK_NOTHROW(require_same_model(folder / "out/config.json", config));
 }
 
 TEST_CASE("bytes have a tokenizer and no end of text, other tokens the end that is known") {

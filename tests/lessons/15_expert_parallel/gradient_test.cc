@@ -1,10 +1,12 @@
 // The gradients of a small model with experts, by finite differences and as PyTorch computes them
 // (tests/golden/make_expert_golden.py): of the losses of the tokens, of the balance loss and of the
-// z-loss, with tokens dropped and without.
+// z-loss, with tokens dropped and without. A Mixtral's, as transformers computes them
+// (make_llama_golden.py).
 #include <cmath>
 #include <numeric>
 
 #include "common/model/model.h"
+#include "common/model/published_config.h"
 #include "common/model/weights.h"
 #include "kernels/elementwise.h"
 #include "lessons/15_expert_parallel/expert_layer.h"
@@ -108,6 +110,31 @@ TEST_CASE("gradients of every unit by finite differences") {
   }
 }
 
+void load_parameters(const SmallModel& small, const testing::GoldenFile& golden) {
+  for_parameters_in(small.layout, 0, small.layout.num_elements(),
+                    [&](const Parameter& p, size_t begin, size_t, size_t) {
+                      const std::vector<double> values = golden.values("param." + p.name);
+                      std::ranges::copy(values, small.parameters.view().as<double>() + begin);
+                    });
+}
+
+// Compares every gradient with the file's. `bound` is relative to a tensor's largest element.
+void check_gradients(const SmallModel& small, const testing::GoldenFile& golden,
+                     const std::string& prefix, double bound) {
+  for_parameters_in(small.layout, 0, small.layout.num_elements(),
+                    [&](const Parameter& p, size_t begin, size_t, size_t) {
+                      const std::vector<double> expected = golden.values(prefix + p.name);
+                      double largest = 0, worst = 0;
+                      for (size_t i = 0; i < expected.size(); ++i) {
+                        const double computed = small.gradients.view().as<double>()[begin + i];
+                        largest = std::max(largest, std::abs(expected[i]));
+                        worst = std::max(worst, std::abs(computed - expected[i]));
+                      }
+                      INFO(p.name);
+                      CHECK(worst <= bound * largest);
+                    });
+}
+
 void load_tokens(const Tensor& tokens, const std::vector<double>& values) {
   for (size_t i = 0; i < values.size(); ++i) {
     tokens.view().as<int32_t>()[i] = static_cast<int32_t>(values[i]);
@@ -133,11 +160,7 @@ TEST_CASE("losses and gradients as PyTorch computes them") {
                     .z = golden.number("settings.z_coefficient") / num_tokens});
   load_tokens(small.tokens, golden.values("tokens"));
   load_tokens(small.targets, golden.values("targets"));
-  for_parameters_in(small.layout, 0, small.layout.num_elements(),
-                    [&](const Parameter& p, size_t begin, size_t, size_t) {
-                      const std::vector<double> values = golden.values("param." + p.name);
-                      std::ranges::copy(values, small.parameters.view().as<double>() + begin);
-                    });
+  load_parameters(small, golden);
   small.run();
 
   const auto near = [](double value) { return Approx(value).epsilon(0).margin(1e-11 * value); };
@@ -145,18 +168,24 @@ TEST_CASE("losses and gradients as PyTorch computes them") {
   CHECK(small.load.balance / num_tokens == near(golden.number(name + ".balance")));
   CHECK(small.load.z / num_tokens == near(golden.number(name + ".z")));
   CHECK(small.num_dropped() == golden.number(name + ".dropped"));
-  for_parameters_in(small.layout, 0, small.layout.num_elements(),
-                    [&](const Parameter& p, size_t begin, size_t, size_t) {
-                      const std::vector<double> expected = golden.values(name + ".grad." + p.name);
-                      double largest = 0, worst = 0;
-                      for (size_t i = 0; i < expected.size(); ++i) {
-                        const double computed = small.gradients.view().as<double>()[begin + i];
-                        largest = std::max(largest, std::abs(expected[i]));
-                        worst = std::max(worst, std::abs(computed - expected[i]));
-                      }
-                      INFO(p.name);
-                      CHECK(worst <= 1e-11 * largest);
-                    });
+  check_gradients(small, golden, name + ".grad.", 1e-11);
+}
+
+// transformers sums the experts' outputs in another order; otherwise as above, in fewer terms.
+TEST_CASE("a Mixtral's loss and gradients as transformers computes them") {
+  const testing::GoldenFile golden("tests/golden/llama_family/mixtral.safetensors");
+  const ModelConfig config = read_published_config("tests/golden/llama_family/mixtral.json");
+  CHECK(config.experts == ExpertsConfig{.num_experts = 3, .per_token = 2, .every = 1});
+  const std::vector<size_t>& sizes = golden.reader().find("tokens")->shape;
+  const double num_tokens = static_cast<double>(sizes.at(0) * sizes.at(1));
+  SmallModel small(config, sizes.at(0), sizes.at(1), 0, 1 / num_tokens, {.balance = 0, .z = 0});
+  load_tokens(small.tokens, golden.values("tokens"));
+  load_tokens(small.targets, golden.values("targets"));
+  load_parameters(small, golden);
+  small.run();
+  const double loss = golden.number("loss");
+  CHECK(small.loss == Approx(loss).epsilon(0).margin(1e-12 * loss));
+  check_gradients(small, golden, "grad.", 1e-12);
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "tools/state/comparison/compare.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 #include <type_traits>
@@ -117,6 +118,7 @@ TensorDifference other_shape(const std::string& name, ConstTensorView a, ConstTe
 }
 
 constexpr size_t kKey = 1;  // of query, key and value
+constexpr std::array kEmbeddings = {"wte.weight", "wpe.weight", "embed_tokens.weight"};
 
 }  // namespace
 
@@ -140,7 +142,8 @@ std::string Parts::name_of(size_t part) const {
 
 Parts parts_of(const std::string& name, const Shape& shape) {
   const size_t dims = shape.num_dims(), columns = dims == 0 ? 1 : shape[dims - 1];
-  if (dims == 2 && (name.ends_with("wte.weight") || name.ends_with("wpe.weight"))) {
+  const auto is_of = [&](const char* table) { return name.ends_with(table); };
+  if (dims == 2 && std::ranges::any_of(kEmbeddings, is_of)) {
     return {columns, shape[0], Parts::Kind::rows};
   }
   if (dims == 2 && columns % 3 == 0 && name.ends_with("attn.c_attn.weight")) {

@@ -24,12 +24,13 @@ void check_options(const CompareOptions& options);
 // the gradients of query and key are a hundredth of value's, those of a token that was not read a
 // thousandth of those of one that was. The parts are
 //   c_attn.weight (C, 3C), c_attn.bias (3C)   query, key and value
-//   wte.weight (V, C), wpe.weight (T, C)      the rows: tokens, positions
-// and any other tensor is one part.
+//   wte.weight (V, C), wpe.weight (T, C), embed_tokens.weight (V, C)   the rows: tokens, positions
+// and any other tensor is one part: a Llama's query, key and value are tensors of their own.
 //
 // One part has no scale of its own: the key part of c_attn.bias. Softmax does not see a shift of
 // all scores of a row, so the gradient is zero but for rounding, and two right results need not
-// have a digit in common. It is measured against the largest element of the whole bias.
+// have a digit in common. It is measured against the largest element of the whole bias. (Rotary
+// positions turn a key's bias with its token, so there it is no shift of all scores.)
 struct Parts {
   size_t length = 0, count = 1;  // runs of `length` elements; the i-th belongs to part i % count
   enum class Kind { whole, rows, weights, bias } kind = Kind::whole;

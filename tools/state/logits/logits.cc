@@ -1,10 +1,13 @@
 #include "tools/state/logits/logits.h"
 
+#include <optional>
+
 #include "common/io/path.h"
 #include "common/model/model.h"
 #include "common/model/published_config.h"
 #include "common/model/weights.h"
 #include "kernels/elementwise.h"
+#include "lessons/15_expert_parallel/expert_layer.h"
 
 namespace ladder {
 namespace {
@@ -49,8 +52,13 @@ Logits logits_of(const std::string& folder, const std::vector<int32_t>& tokens, 
   const Activations activations(memory, layout, dtype, 1, length);
   const ModelWorkspace workspace(memory, layout, dtype, 1, length);
   const Tensor row(memory, Category::workspace, accumulation_dtype(dtype), {1, vocab});
+  std::optional<ExpertLayer> experts;
+  if (config.experts.num_experts > 0) {
+    experts.emplace(memory, memory, layout, dtype, 1, length, ExpertLayer::Options());
+  }
 
-  const Model model(layout, parameters, TensorView());
+  const Model model(layout, parameters, TensorView(), TensorParallel{}, RecomputePlan{},
+                    ContextParallel{}, experts ? &*experts : nullptr);
   model.forward(stream, activations, workspace,
                 ConstTensorView(tokens.data(), DType::int32, DeviceType::cpu, {1, length}));
   Logits logits = {.vocab_size = vocab, .values = std::vector<double>(length * vocab)};

@@ -20,7 +20,7 @@ ladder::DType dtype_named(const std::string& name) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app("Prints a GPT-2's logits: a line for each token, with those of the next one.",
+  CLI::App app("Prints a model's logits: a line for each token, with those of the next one.",
                "logits");
   std::string folder, dtype = "fp32";
   std::vector<int32_t> tokens;
