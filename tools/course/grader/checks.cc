@@ -48,8 +48,7 @@ std::string look_at_results(Grading& grading, const Training& training, bool gra
                             Timing timing) {
   const size_t n = training.num_ranks;
   const Outcome& learner = grading.train(Whose::learner, n, training.flags, {}, timing);
-  // Trainers compare the copies of parameters at the end. By then rank 0 may have written its last
-  // dump or not: a dump can say more of what is wrong, but a run that ends badly is never right.
+  // Trainers compare the copies of parameters at the end, when the dumps are there.
   const bool has_dumps = std::filesystem::exists(learner.folder + "/dump/" + dump_name(2));
   if (!has_dumps) return learner.ended_well() ? "no dump of step 2" : learner.complaint;
   const Outcome& first = grading.train(Whose::first, 1, training.first);
@@ -58,9 +57,8 @@ std::string look_at_results(Grading& grading, const Training& training, bool gra
     const Outcome& own = grading.train(Whose::lesson, n, training.flags);
     wrong = difference(learner, own, 0, gradients_only);
   }
-  if (!wrong.empty()) return wrong;
-  if (!learner.ended_well()) return learner.complaint;
-  return gradients_only ? "" : other_figure(learner, first);
+  if (!wrong.empty() || gradients_only) return wrong;
+  return learner.ended_well() ? other_figure(learner, first) : learner.complaint;
 }
 
 std::vector<Timing> timings_of(const Training& training) {
@@ -196,22 +194,14 @@ Check bytes_sent(int points, const Training& training, const std::string& hint,
 }
 
 Check overlap(int points, const Training& training, const std::string& communication,
-              const std::string& computation, const std::string& hint, const std::string& naive) {
+              const std::string& computation, const std::string& hint) {
   const auto look = [=](Grading& grading) -> std::string {
-    const size_t n = training.num_ranks;
     const auto judge = [&](const Outcome&, const Outcome&) -> std::string {
-      const Outcome& slow = grading.train(Whose::learner, n, training.flags, {}, Timing::slow);
+      const Outcome& slow =
+          grading.train(Whose::learner, training.num_ranks, training.flags, {}, Timing::slow);
       if (!slow.ended_well()) return slow.complaint;
-      if (!overlaps(slow, n, communication, computation)) {
-        return concat("no ", computation, " begins while a ", communication, " is under way");
-      }
-      if (naive.empty()) return {};
-      const Outcome& late =
-          grading.train(Whose::learner, n, concat(training.flags, " ", naive), {}, Timing::slow);
-      if (!late.ended_well()) return concat("with ", naive, ": ", late.complaint);
-      if (!overlaps(late, n, communication, computation)) return {};
-      return concat("with ", naive, " a ", computation, " begins while a ", communication,
-                    " is under way");
+      if (overlaps(slow, training.num_ranks, communication, computation)) return {};
+      return concat("no ", computation, " begins while a ", communication, " is under way");
     };
     return look_at_cost(grading, training, judge);
   };

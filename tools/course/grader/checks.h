@@ -57,11 +57,9 @@ Check bytes_sent(int points, const Training& training, const std::string& hint,
                  const std::string& name = "bytes sent");
 // In the trace of a run with right results, every rank begins some computation (a span whose name
 // ends with `computation`, such as "backward") while a communication (a span of that name) is under
-// way. Nothing is timed: communication is so slow that what may overlap does. `naive`: a flag with
-// which none may; empty: there is none.
+// way. Nothing is timed: communication is so slow that what may overlap does.
 Check overlap(int points, const Training& training, const std::string& communication,
-              const std::string& computation, const std::string& hint,
-              const std::string& naive = {});
+              const std::string& computation, const std::string& hint);
 
 // The first step in which one of the metrics of these names is not that of the other run, in a
 // sentence; empty: there is none.

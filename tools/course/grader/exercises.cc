@@ -61,8 +61,7 @@ std::vector<Check> ddp() {
                  "2 (N-1)/N."),
       overlap(2, two, "gradient all_reduce", "backward",
               "A bucket can start as soon as its last unit is done, while backward goes on. What "
-              "starts in wait() overlaps with nothing. Without overlap_ all start there.",
-              "--naive"),
+              "starts in wait() overlaps with nothing."),
       update(
           3, "all_reduce by messages on 3 ranks", messages,
           "Two halves: rank r collects slice r of all ranks and sums it (reduce_scatter), "
