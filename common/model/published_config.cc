@@ -112,8 +112,8 @@ void require_same_model(const std::string& path, const ModelConfig& config) {
     file.refuse(key, concat(value.dump(), ", but the model has ", flag_of(key), our_value.dump()));
   }
   if (positions < ours.sequence_length) {
-    file.refuse(published.positions, concat(positions, ", but the model has --sequence-length ",
-                                            ours.sequence_length));
+    file.refuse(published.positions,
+                concat(positions, ", but the model has --sequence-length ", ours.sequence_length));
   }
 }
 

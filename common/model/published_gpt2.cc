@@ -9,7 +9,7 @@ using Json = nlohmann::ordered_json;
 // One of the model's sizes.
 struct Size {
   const char* key;
-  size_t ModelConfig::* member;
+  size_t ModelConfig::*member;
   size_t published;  // what transformers takes if the key is missing: the smallest GPT-2's
 };
 

@@ -44,7 +44,7 @@ const Type& type_of(const ModelConfig& config) {
 // One of the model's sizes. All files have these.
 struct Size {
   const char* key;
-  size_t ModelConfig::* member;
+  size_t ModelConfig::*member;
 };
 
 constexpr Size kSizes[] = {
@@ -138,9 +138,8 @@ PublishedModel read_llama(const PublishedFile& file) {
   config.norm_epsilon = file.number("rms_norm_eps", type.epsilon);
   read_rotary(file, type, config);
   if (!file.is_null("num_key_value_heads")) {
-    config.key_value_heads =
-        file.size("num_key_value_heads",
-                  type.key_value_heads > 0 ? type.key_value_heads : config.num_heads);
+    config.key_value_heads = file.size(
+        "num_key_value_heads", type.key_value_heads > 0 ? type.key_value_heads : config.num_heads);
   }
   if (file.has("head_dim")) config.head_size = file.size("head_dim");
   if (type.has_experts) read_experts(file, config);
@@ -157,9 +156,8 @@ PublishedModel read_llama(const PublishedFile& file) {
 
 Json llama_json(const ModelConfig& config) {
   const Type& type = type_of(config);
-  Json json = {{"model_type", type.name},
-               {"architectures", {type.architecture}},
-               {"hidden_act", "silu"}};
+  Json json = {
+      {"model_type", type.name}, {"architectures", {type.architecture}}, {"hidden_act", "silu"}};
   for (const Size& size : kSizes) json[size.key] = config.*size.member;
   json["intermediate_size"] = config.ffn_size();
   json["num_key_value_heads"] = config.num_key_value_heads();

@@ -133,8 +133,8 @@ void WeightsFile::check_tensor(const Parameter& parameter, const Layout& layout)
   const Shape& needed = parameter.full_shape;
   // A model with shorter sequences has only the first rows of its positions.
   const bool is_positions = &parameter == table_of(layout, OperationKind::position_embedding);
-  const bool has_rows = is_positions && entry->shape.size() == 2 &&
-                        entry->shape[1] == needed[1] && entry->shape[0] != needed[0];
+  const bool has_rows = is_positions && entry->shape.size() == 2 && entry->shape[1] == needed[1] &&
+                        entry->shape[0] != needed[0];
   if (has_rows && entry->shape[0] < needed[0]) {
     refuse(concat(entry->name, " has ", entry->shape[0], " positions, fewer than ",
                   "--sequence-length ", needed[0]));

@@ -138,14 +138,10 @@ TEST_CASE("the same model in other words is taken") {
 
 // A Llama's config.json with few keys, as transformers 4 writes them.
 Json llama_json() {
-  return {{"model_type", "llama"},
-          {"num_hidden_layers", 2},
-          {"num_attention_heads", 4},
-          {"num_key_value_heads", 2},
-          {"hidden_size", 24},
-          {"intermediate_size", 40},
-          {"vocab_size", 37},
-          {"max_position_embeddings", 64}};
+  return {{"model_type", "llama"},    {"num_hidden_layers", 2},
+          {"num_attention_heads", 4}, {"num_key_value_heads", 2},
+          {"hidden_size", 24},        {"intermediate_size", 40},
+          {"vocab_size", 37},         {"max_position_embeddings", 64}};
 }
 
 ModelConfig llama() {
@@ -296,13 +292,13 @@ TEST_CASE("a window shorter than the positions is the end of the model's positio
   CHECK(positions({{"model_type", "mistral"}, {"max_position_embeddings", 32768}}) == 4096);
   CHECK(positions({{"model_type", "mixtral"}, {"max_position_embeddings", 32768}}) == 32768);
   CHECK(positions({{"model_type", "qwen2"}, {"sliding_window", 16}}) == 64);
-  CHECK(positions({{"model_type", "qwen2"},
-                   {"sliding_window", 16},
-                   {"use_sliding_window", true}}) == 16);
+  CHECK(positions(
+            {{"model_type", "qwen2"}, {"sliding_window", 16}, {"use_sliding_window", true}}) == 16);
 
   const TestFolder folder;
   const std::string path = folder.write(
-      "config.json", changed(llama_json(), {{"model_type", "mistral"}, {"sliding_window", 16}}).dump());
+      "config.json",
+      changed(llama_json(), {{"model_type", "mistral"}, {"sliding_window", 16}}).dump());
   ModelConfig config = llama();
   config.sequence_length = 16;
   CHECK_NOTHROW(require_same_model(path, config));

@@ -368,7 +368,8 @@ TEST_CASE("a Llama's weights have the prefix model., frequencies and a tied head
         "for both, --untied two");
   folder.tensors.pop_back();
   folder.add("model.layers.0.self_attn.o_proj.bias", {32});
-  CHECK(folder.fault() == "tensor \"model.layers.0.self_attn.o_proj.bias\" is not part of the model");
+  CHECK(folder.fault() ==
+        "tensor \"model.layers.0.self_attn.o_proj.bias\" is not part of the model");
 }
 
 TEST_CASE("a tied head is compared to its last element, however large it is") {

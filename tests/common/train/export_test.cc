@@ -105,7 +105,8 @@ TEST_CASE("a Llama has transformers' names, and so has a Mixtral") {
   CHECK(file.find(inner + ".weight")->shape == Shape{96, 32});
   REQUIRE(file.find(last + ".weight") != nullptr);
   CHECK(file.find(last + ".weight")->shape == Shape{32, 96});
-  CHECK(json_of(folder / "out/config.json").at("model_type") == (has_experts ? "mixtral" : "llama"));
+  CHECK(json_of(folder / "out/config.json").at("model_type") ==
+        (has_experts ? "mixtral" : "llama"));
   CHECK_NOTHROW(WeightsFile(folder / "out", Layout(config, 1)));
   CHECK_NOTHROW(require_same_model(folder / "out/config.json", config));
 }

@@ -171,9 +171,8 @@ TEST_CASE("rows of the embeddings have a scale each") {
     b[place] += change;
     return compare_values(name, view(a).reshape({3, 2}), view(b).reshape({3, 2}), 1e-3);
   };
-  for (const std::string name :
-       {"grad.wte.weight", "wpe.weight", "exp_avg.transformer.wte.weight",
-        "model.embed_tokens.weight"}) {
+  for (const std::string name : {"grad.wte.weight", "wpe.weight", "exp_avg.transformer.wte.weight",
+                                 "model.embed_tokens.weight"}) {
     CHECK(off(name, 1, 0.09).passes);
     CHECK(off(name, 3, 9e-7).passes);
     CHECK_FALSE(off(name, 3, 1.1e-6).passes);
