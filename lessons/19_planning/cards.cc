@@ -39,6 +39,7 @@ std::string card_text(const std::string& card, size_t count, double seconds) {
   const std::string name = format("  %-10s %5zu  ", card.c_str(), count);
   for (size_t i = presets().size(); i-- > 0;) {
     const ModelPreset& preset = presets()[i];
+    if (preset.config.experts.num_experts > 0) continue;  // lesson 15 alone has experts
     const PlanRequest request = request_for(preset, card, count);
     if (!fits_on_devices(request, preset.config)) continue;
     const SearchResult found = search_plans(request, preset.config, 1, seconds);

@@ -5,6 +5,7 @@
 
 #include "common/grid/process_grid.h"
 #include "common/io/standard_streams.h"
+#include "common/model/family.h"
 #include "common/train/flags/validators.h"
 #include "lessons/19_planning/budget.h"
 #include "lessons/19_planning/report.h"
@@ -32,8 +33,10 @@ CLI::Validator planned_lesson() {
 
 void PlanFlags::add_to(CLI::App& app) {
   app.add_option("--model", model, "Preset of the lessons, such as gpt2-xl or 70b [tiny]");
-  for (const std::string name :
-       {"--layers", "--heads", "--hidden", "--ffn", "--vocab", "--sequence-length"}) {
+  std::vector<std::string> names = {"--layers", "--heads", "--hidden",
+                                    "--ffn",    "--vocab", "--sequence-length"};
+  for (const FamilyChoice& choice : family_choices()) names.push_back(choice.flag());
+  for (const std::string& name : names) {
     app.add_option_function<std::string>(
         name,
         [this, name](const std::string& value) {

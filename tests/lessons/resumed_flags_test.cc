@@ -1,6 +1,7 @@
 // Which flags a run that resumes compares with those of the run that wrote the checkpoint: all of
 // every lesson, but for those of which it is written down why not.
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <optional>
 #include <set>
 
@@ -73,14 +74,31 @@ bool differ(const Compared& a, const Compared& b, const std::string& flag, Compa
 // Whether some value of the flag makes two runs differ. Of most flags one of these values will do;
 // a few need others beside them, or another number of ranks.
 bool shows(MakeProgram make, const std::string& flag, ComparedBy by, const std::string& text_file) {
+  // These are given together or not at all.
+  const Flags block = {"--norm", "rmsnorm", "--positions", "rotary",
+                       "--mlp",  "swiglu",  "--biases",    "none"};
+  if (std::ranges::count(block, flag) > 0) {
+    const std::optional<Compared> usual = compared(make, {}, 4), other = compared(make, block, 4);
+    return usual && other && differ(*usual, *other, flag, by);
+  }
   const std::string device(name_of(cuda_device_of_build()));
-  const Flags values = {
-      "",           "1",    "2",       "3",     "4",         "0",         "0.5",    "16",    "64",
-      "fp16",       "fp64", "int8",    "gpt2",  "nccl",      "cpu",       device,   "gpipe", "keep",
-      "contiguous", "data", "ulysses", "1,2,1", "1,1,1,1,1", "optimizer", text_file};
+  const Flags values = {"",           "1",
+                        "2",          "3",
+                        "4",          "0",
+                        "0.5",        "16",
+                        "64",         "fp16",
+                        "fp64",       "int8",
+                        "gpt2",       "nccl",
+                        "cpu",        device,
+                        "gpipe",      "keep",
+                        "contiguous", "data",
+                        "ulysses",    "1,2,1",
+                        "1,1,1,1,1",  "optimizer",
+                        text_file,    "llama3:8,1,4,64"};
   const std::vector<Flags> besides = {
       {},
       {"--dtype", "bf16"},
+      {"--model", "tiny-llama"},
       {"--device", device},
       {"--tensor-parallel-size", "2", "--sequence-parallel"},
       {"--tensor-parallel-size", "2"},

@@ -1,12 +1,15 @@
 #include "common/train/flags/settings.h"
 
+#include "common/model/family.h"
 #include "common/train/flags/alike.h"
 
 namespace ladder {
 
-const std::map<std::string_view, ComparedBy>& flags_without_setting() {
+namespace {
+
+std::map<std::string, ComparedBy, std::less<>> make_flags_without_setting() {
   using enum ComparedBy;
-  static const std::map<std::string_view, ComparedBy> flags = {
+  std::map<std::string, ComparedBy, std::less<>> flags = {
       {"--model", model},
       {"--layers", model},
       {"--heads", model},
@@ -58,6 +61,14 @@ const std::map<std::string_view, ComparedBy>& flags_without_setting() {
       {"--fail", nothing},
       {"--step-file", nothing},
   };
+  for (const FamilyChoice& choice : family_choices()) flags.emplace(choice.flag(), model);
+  return flags;
+}
+
+}  // namespace
+
+const std::map<std::string, ComparedBy, std::less<>>& flags_without_setting() {
+  static const auto flags = make_flags_without_setting();
   return flags;
 }
 

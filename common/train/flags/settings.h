@@ -21,7 +21,7 @@ enum class ComparedBy {
 
 // Returns the flags that are not compared by value. Every other flag is compared, so a flag that a
 // new lesson adds is compared by default.
-const std::map<std::string_view, ComparedBy>& flags_without_setting();
+const std::map<std::string, ComparedBy, std::less<>>& flags_without_setting();
 
 // Returns what decides the numbers of a run, besides the state, the model and the layout, by name:
 // the data, and the values of flags. A flag that has its default value is left out, unless the
