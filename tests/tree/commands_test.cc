@@ -34,11 +34,10 @@ bool is_code(const std::string& path) {
 }
 
 // All flags that the sources, the scripts and .bazelrc know: where a flag begins a string, or
-// stands in a script. Those of a model's family are made of its choices' names.
+// stands in a script.
 std::set<std::string> flags_of_tree(const Texts& texts) {
   static const std::regex kFlag(R"(--[a-z][a-z0-9_-]*[a-z0-9])");
   std::set<std::string> flags;
-  for (const FamilyChoice& choice : family_choices()) flags.insert(choice.flag());
   for (const auto& [path, text] : texts) {
     if (!is_code(path)) continue;
     for (auto match = std::sregex_iterator(text.begin(), text.end(), kFlag);
@@ -218,6 +217,8 @@ TEST_CASE("commands of Markdown files name scripts, targets, lessons and flags t
   const std::vector<SourceFile> tree = read_tree(source_root());
   const Texts texts = texts_of(tree);
   std::set<std::string> flags = flags_of_tree(texts);
+  // Those of a model's family are made of the names of its choices.
+  for (const FamilyChoice& choice : family_choices()) flags.insert(choice.flag());
   for (const std::string& flag : kForeignFlags) {
     INFO(flag);
     CHECK(flags.insert(flag).second);  // else it need not be in the list
