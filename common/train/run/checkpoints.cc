@@ -20,7 +20,11 @@ namespace ladder {
 namespace {
 
 bool same_model(ModelConfig a, ModelConfig b) {
-  for (ModelConfig* model : {&a, &b}) model->ffn = model->ffn_size();  // 0 stands for a default
+  for (ModelConfig* model : {&a, &b}) {  // 0 stands for a default
+    model->ffn = model->ffn_size();
+    model->key_value_heads = model->num_key_value_heads();
+    model->head_size = model->head_columns();
+  }
   return a == b;
 }
 
