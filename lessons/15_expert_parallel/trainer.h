@@ -33,8 +33,9 @@ class ExpertParallelTrainer final : public Trainer {
   // Samples drop nobody, whatever the capacity in training.
   static MixtureMaker make_mixture(const Flags& flags, const RunConfig& config);
   static constexpr Lesson<Flags> kLesson = {
-      .info = {"15_expert_parallel", "Trains a model with a mixture of experts, which ranks share.",
-               Precisions::bf16, true},
+      .info = {.name = "15_expert_parallel",
+               .description = "Trains a model with a mixture of experts, which ranks share.",
+               .has_experts = true},
       .arrange = arrange,
       .adjust = adjust,
       .describe = describe,

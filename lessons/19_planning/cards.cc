@@ -39,7 +39,7 @@ std::string card_text(const std::string& card, size_t count, double seconds) {
   const std::string name = format("  %-10s %5zu  ", card.c_str(), count);
   for (size_t i = presets().size(); i-- > 0;) {
     const ModelPreset& preset = presets()[i];
-    if (preset.config.experts.num_experts > 0) continue;  // lesson 15 alone has experts
+    if (!preset.config.is_gpt2()) continue;
     const PlanRequest request = request_for(preset, card, count);
     if (!fits_on_devices(request, preset.config)) continue;
     const SearchResult found = search_plans(request, preset.config, 1, seconds);
@@ -61,7 +61,7 @@ std::string card_text(const std::string& card, size_t count, double seconds) {
 std::string cards_text(double seconds) {
   const double each = std::min(3.0, seconds / (kCards.size() * kCounts.size()));
   std::string text = format(
-      "\n  By card: the largest preset that fits without the host's memory.\n"
+      "\n  By card: the largest GPT-2 that fits without the host's memory.\n"
       "  %-10s %5s  %-12s %5s  %-15s %-9s %5s %9s %6s\n",
       "card", "GPUs", "model", "dtype", "lesson", "recompute", "micro", "tokens/s", "GiB");
   for (const char* const card : kCards) {

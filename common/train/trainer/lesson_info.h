@@ -14,9 +14,9 @@ struct LessonInfo {
   const char* name;         // "01_single_gpu"
   const char* description;  // one line
   Precisions precisions = Precisions::bf16;
-  bool has_experts = false;    // whether it trains models with experts
   bool has_schedule = false;   // whether its ranks follow a list of actions that --draw can draw
   bool is_distributed = true;  // whether it runs on several ranks
+  bool has_experts = false;    // whether it trains models with experts
 };
 
 }  // namespace ladder
