@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <functional>
 #include <optional>
 #include <tuple>
 
@@ -62,8 +63,8 @@ struct TrainingRun::State {
   void dump(int64_t step, const StepResult& result, Trainer& trainer);
   void write_trace();
   void write(const MetricsFile::Step& line);
-  void visit_parameters(Trainer& trainer, const TensorSink& sink) {
-    full_tensors->visit(trainer.slices(kParam), stream, sink);
+  void visit(Trainer& trainer, std::string_view kind, const TensorSink& sink) {
+    full_tensors->visit(trainer.slices(kind), stream, sink);
   }
   void export_model(Trainer& trainer);
   void sample(int64_t step, Trainer& trainer);
@@ -79,10 +80,10 @@ struct TrainingRun::State {
   Stream stream;
   size_t staging_elements;  // of the areas for sums of messages, of all axes
   Tensor staging;
-  Vocabulary vocabulary;                      // on rank 0
-  std::vector<int32_t> prompt;                // on rank 0
-  std::optional<OutputFiles> files;           // on rank 0
-  std::unique_ptr<Communicator> trace_ranks;  // all, apart: no trainer's traffic is counted there
+  Vocabulary vocabulary;                // on rank 0
+  std::vector<int32_t> prompt;          // on rank 0
+  std::optional<OutputFiles> files;     // on rank 0
+  std::unique_ptr<Communicator> apart;  // all ranks: no trainer's traffic is counted there
   std::optional<Trace> trace;
   std::optional<GridGroups> groups;
   std::optional<RankContext> ranks;
@@ -95,9 +96,10 @@ struct TrainingRun::State {
 
 TrainingRun::TrainingRun(const Program& program, RunConfig config, const ProcessGrid& grid,
                          Job& job, const Prediction& prediction) {
+  const bool is_apart = !config.trace.empty() || !config.dump.empty();
   if (config.device_memory == 0) {
     const size_t num_groups = program.arrange ? GridGroups::num_groups(grid) : 0;
-    config.device_memory = job.free_device_memory(num_groups + !config.trace.empty());
+    config.device_memory = job.free_device_memory(num_groups + is_apart);
   }
   state_ = std::make_unique<State>(program, std::move(config), grid, job, prediction);
   State& s = *state_;
@@ -108,9 +110,9 @@ TrainingRun::TrainingRun(const Program& program, RunConfig config, const Process
   if (grid.rank == 0) s.vocabulary = open_vocabulary(s.config, s.corpus);
   s.checkpoints.emplace(s.config, s.grid, job, program.lesson, s.corpus, s.vocabulary);
   s.progress.emplace(s.config, s.checkpoints->resumed_step());
+  if (is_apart) s.apart = job.communicator().split(0);
   if (!s.config.trace.empty()) {
-    s.trace_ranks = job.communicator().split(0);
-    s.trace_ranks->barrier();  // so that all ranks' times begin together
+    s.apart->barrier();  // so that all ranks' times begin together
     s.trace.emplace();
     s.trace->observe(job.communicator());
     s.trace->observe(s.stream);
@@ -259,20 +261,19 @@ void TrainingRun::train_and_report(Trainer& trainer) {
 }
 
 void TrainingRun::State::dump(int64_t step, const StepResult& result, Trainer& trainer) {
-  const auto visit = [&](std::string_view kind, const TensorSink& sink) {
-    full_tensors->visit(trainer.slices(kind), stream, sink);
-  };
+  const auto visit_kind = std::bind_front(&State::visit, this, std::ref(trainer));
   if (grid.rank == 0) {
-    write_dump(config.dump, step, result, describe(config.model), config.accumulation(), visit);
-    return;
+    write_dump(config.dump, step, result, describe(config.model), config.accumulation(),
+               visit_kind);
+  } else {  // they take part in collecting the tensors, in the order that write_dump asks for
+    for (std::string_view kind : kDumpedKinds) visit_kind(kind, nullptr);
   }
-  // The other ranks take part in collecting the tensors, in the order that write_dump asks for.
-  for (std::string_view kind : kDumpedKinds) visit(kind, nullptr);
+  apart->barrier();  // if a rank finds a fault next, which ends all, the dump is whole
 }
 
 void TrainingRun::State::write_trace() {
   const size_t left_out = named_by("--trace", [&] {
-    return ladder::write_trace(*trace, files ? &*files->trace : nullptr, *trace_ranks);
+    return ladder::write_trace(*trace, files ? &*files->trace : nullptr, *apart);
   });
   if (left_out == 0) return;
   say(concat("\n  --trace ", one_line(config.trace), ": the first ", with_commas(Trace::kMaxSpans),
@@ -280,18 +281,17 @@ void TrainingRun::State::write_trace() {
 }
 
 void TrainingRun::State::export_model(Trainer& trainer) {
-  if (grid.rank != 0) return visit_parameters(trainer, nullptr);
-  files->exported->write(vocabulary,
-                         [&](const TensorSink& sink) { visit_parameters(trainer, sink); });
+  if (grid.rank != 0) return visit(trainer, kParam, nullptr);
+  files->exported->write(vocabulary, [&](const TensorSink& sink) { visit(trainer, kParam, sink); });
   say(concat("\n  --export ", one_line(config.export_to), written_text(vocabulary), "\n"));
 }
 
 void TrainingRun::State::sample(int64_t step, Trainer& trainer) {
-  if (grid.rank != 0) return visit_parameters(trainer, nullptr);
+  if (grid.rank != 0) return visit(trainer, kParam, nullptr);
   Memory memory(DeviceType::cpu, "host", config.host_memory);
   const std::string text = sample_text(
       config, vocabulary, first_token(corpus, vocabulary, config.model.vocab_size), memory,
-      [&](const TensorSink& sink) { visit_parameters(trainer, sink); },
+      [&](const TensorSink& sink) { visit(trainer, kParam, sink); },
       program.make_mixture ? program.make_mixture(config) : nullptr, prompt);
   if (files->board) files->board->write_sample(step, text);
   if (step == config.optimizer.num_steps) say("\nsample:\n" + text + "\n");
