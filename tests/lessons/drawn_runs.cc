@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <initializer_list>
 #include <random>
+#include <utility>
 
 #include "kernels/runtime/check.h"
 
@@ -17,7 +18,8 @@ constexpr size_t kMostRanks = 8;
 // otherwise: what splits heads divides them, and there are enough blocks and tokens for all ranks.
 class Drawing {
  public:
-  Drawing(uint32_t number, uint32_t attempt) : random_(number * 1000 + attempt) {}
+  Drawing(uint32_t number, uint32_t attempt)
+      : random_(number * 1000 + attempt), family_random_(~(number * 1000 + attempt)) {}
   DrawnRun run();
 
  private:
@@ -46,11 +48,12 @@ class Drawing {
   void draw_experts();
   void draw_model();
   void draw_family(size_t heads);
+  void draw_block(size_t heads);
   void draw_batch();
   void draw_memory();
   void draw_connection();
 
-  std::mt19937 random_;
+  std::mt19937 random_, family_random_;
   DrawnRun run_;
   size_t tensor_ = 1, context_ = 1, stages_ = 1, data_ = 1;
   size_t layers_ = 0, tokens_ = 0, micro_batches_ = 0;
@@ -164,11 +167,19 @@ void Drawing::draw_model() {
   if (one_in(4)) add("--untied");
   add("--vocab", one_of<size_t>({250, 256, 257, 263}));
   add("--sequence-length", tokens_);
-  if (one_in(2)) draw_family(heads);
+  draw_family(heads);
 }
 
-// Today's block, with heads of its own size.
+// Gives every second run the Llama family's block. What is drawn for it comes from numbers of its
+// own, so the other runs are those that they would be without it.
 void Drawing::draw_family(size_t heads) {
+  std::swap(random_, family_random_);
+  if (one_in(2)) draw_block(heads);
+  std::swap(random_, family_random_);
+}
+
+// With heads of its own size.
+void Drawing::draw_block(size_t heads) {
   add("--norm", "rmsnorm");
   add("--positions", "rotary");
   add("--mlp", "swiglu");
