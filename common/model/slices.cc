@@ -45,4 +45,21 @@ std::vector<Slice> owned_slices(const Layout& layout, size_t rank, TensorView bu
   return slices;
 }
 
+std::vector<FlatRange> flat_ranges(const Layout& layout,
+                                   const std::function<bool(const Parameter&)>& is_wanted) {
+  std::vector<FlatRange> ranges;
+  for (const Unit& unit : layout.units()) {
+    for (const Parameter& parameter : unit.parameters) {
+      const size_t first = unit.offset + parameter.offset, count = parameter.shape.num_elements();
+      if (count == 0 || !is_wanted(parameter)) continue;
+      if (!ranges.empty() && ranges.back().first + ranges.back().count == first) {
+        ranges.back().count += count;
+      } else {
+        ranges.push_back({first, count});
+      }
+    }
+  }
+  return ranges;
+}
+
 }  // namespace ladder

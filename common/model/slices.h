@@ -33,6 +33,16 @@ std::vector<Slice> held_slices(const Layout& layout, size_t rank, TensorView buf
 // element of the model has exactly one owner, which writes it to dumps and counts it in the norm.
 std::vector<Slice> owned_slices(const Layout& layout, size_t rank, TensorView buffer);
 
+// Elements of a flat buffer that lie together.
+struct FlatRange {
+  size_t first = 0, count = 0;
+};
+
+// Returns where the parameters lie of which `is_wanted` is true. Those that lie side by side are
+// one range, and those without elements none. For gradients the layout is Layout::trained().
+std::vector<FlatRange> flat_ranges(const Layout& layout,
+                                   const std::function<bool(const Parameter&)>& is_wanted);
+
 // A function that receives one full tensor of the model, in host memory. The view is valid during
 // the call.
 using TensorSink = std::function<void(const ParameterSpec&, ConstTensorView)>;

@@ -21,60 +21,50 @@ Part part_of(size_t count, size_t copies, size_t index) {
 }  // namespace
 
 HeadCopies::HeadCopies(const TrainerContext& context, const Layout& layout, Communicator& ranks)
-    : ranks_(ranks) {
+    : ranks_(ranks), ranges_(flat_ranges(layout.trained(), [&](const Parameter& parameter) {
+        copies_ = std::max(copies_, parameter.copies);
+        return parameter.copies > 1;
+      })) {
   size_t most = 0;
-  for (const Unit& unit : layout.units()) {
-    for (const Parameter& parameter : unit.parameters) {
-      const size_t first = unit.offset + parameter.offset, count = parameter.shape.num_elements();
-      if (parameter.copies == 1 || count == 0) continue;
-      // k's and v's lie side by side.
-      if (!ranges_.empty() && ranges_.back().first + ranges_.back().count == first) {
-        ranges_.back().count += count;
-      } else {
-        ranges_.push_back({first, count, parameter.copies});
-      }
-      const auto& [begin, all, copies] = ranges_.back();
-      most = std::max(most, copies * part_of(all, copies, 0).count);
-    }
+  for (const FlatRange& range : ranges_) {
+    most = std::max(most, copies_ * part_of(range.count, copies_, 0).count);
   }
   parts_ =
       Tensor(context.device_memory, Category::workspace, context.config.accumulation(), {most});
 }
 
 void HeadCopies::sum(Stream& stream, TensorView gradients) {
-  for (const auto& [first, count, copies] : ranges_) {
-    sum_range(stream, gradients.rows(first, count), copies);
-  }
+  for (const auto& [first, count] : ranges_) sum_range(stream, gradients.rows(first, count));
 }
 
-void HeadCopies::sum_range(Stream& stream, TensorView range, size_t copies) {
+void HeadCopies::sum_range(Stream& stream, TensorView range) {
   const auto part = [&](size_t copy) {
-    const Part p = part_of(range.num_elements(), copies, copy);
+    const Part p = part_of(range.num_elements(), copies_, copy);
     return range.rows(p.first, p.count);
   };
-  const size_t own = ranks_.rank() % copies;
+  const size_t own = ranks_.rank() % copies_;
   const TensorView sum = part(own);
   const auto addend = [&](size_t copy) {
     return parts_.view().rows(copy * sum.num_elements(), sum.num_elements());
   };
-  for (size_t i = 1; i < copies; ++i) {
-    const size_t to = (own + i) % copies, from = (own + copies - i) % copies;
-    exchange(stream, copies, to, part(to), from, addend(from));
+  for (size_t i = 1; i < copies_; ++i) {
+    const size_t to = (own + i) % copies_, from = (own + copies_ - i) % copies_;
+    exchange(stream, to, part(to), from, addend(from));
   }
   if (sum.num_elements() > 0) {
     copy(stream, addend(own), sum);
     add(stream, sum, addend(0), addend(1));
-    for (size_t i = 2; i < copies; ++i) add(stream, sum, sum, addend(i));
+    for (size_t i = 2; i < copies_; ++i) add(stream, sum, sum, addend(i));
   }
-  for (size_t i = 1; i < copies; ++i) {
-    const size_t to = (own + i) % copies, from = (own + copies - i) % copies;
-    exchange(stream, copies, to, sum, from, part(from));
+  for (size_t i = 1; i < copies_; ++i) {
+    const size_t to = (own + i) % copies_, from = (own + copies_ - i) % copies_;
+    exchange(stream, to, sum, from, part(from));
   }
 }
 
-void HeadCopies::exchange(Stream& stream, size_t copies, size_t to, ConstTensorView sent,
-                          size_t from, TensorView received) {
-  const size_t own = ranks_.rank() % copies, first = ranks_.rank() - own;
+void HeadCopies::exchange(Stream& stream, size_t to, ConstTensorView sent, size_t from,
+                          TensorView received) {
+  const size_t own = ranks_.rank() % copies_, first = ranks_.rank() - own;
   const auto send = [&] {
     if (sent.num_elements() > 0) ranks_.send(stream, sent, first + to, kGradient).wait(stream);
   };

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "common/comm/communicator.h"
-#include "common/model/layout.h"
+#include "common/model/slices.h"
 #include "common/train/trainer/trainer.h"
 
 namespace ladder {
@@ -18,22 +18,18 @@ class HeadCopies {
 
   // Sums the gradients of copied parameters (Parameter::copies) over the ranks that have them, in
   // the order of the ranks: all get the same bits. With c copies a rank sends 2 (c - 1) / c of its
-  // elements to others, as in an all_reduce. `gradients` is a flat buffer of the layout, in which
-  // every rank has only its own part. It waits for the other ranks on the stream.
+  // elements to others, as in an all_reduce. `gradients` is a flat buffer of layout.trained(), in
+  // which every rank has only its own part. It waits for the other ranks on the stream.
   void sum(Stream& stream, TensorView gradients);
 
  private:
-  // Elements of the flat buffer, which lie together and have as many copies.
-  struct Range {
-    size_t first, count, copies;
-  };
-  void sum_range(Stream& stream, TensorView range, size_t copies);
+  void sum_range(Stream& stream, TensorView range);
   // Sends to copy `to`, and receives from copy `from`.
-  void exchange(Stream& stream, size_t copies, size_t to, ConstTensorView sent, size_t from,
-                TensorView received);
+  void exchange(Stream& stream, size_t to, ConstTensorView sent, size_t from, TensorView received);
 
   Communicator& ranks_;
-  std::vector<Range> ranges_;
+  size_t copies_ = 1;  // of each such parameter
+  std::vector<FlatRange> ranges_;
   Tensor parts_;  // from each rank with a copy, what it has of the elements that this rank sums
 };
 

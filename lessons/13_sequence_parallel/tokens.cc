@@ -3,31 +3,16 @@
 #include <utility>
 #include <vector>
 
+#include "common/model/slices.h"
 #include "common/train/flags/validators.h"
 #include "kernels/elementwise.h"
 
 namespace ladder {
 namespace {
 
-// A part of the flat buffer: parameters that are not split and lie one after the other.
-struct Range {
-  size_t first, count;
-};
-
-std::vector<Range> partial_ranges(const Layout& layout) {
-  std::vector<Range> ranges;
-  for (const Unit& unit : layout.units()) {
-    for (const Parameter& parameter : unit.parameters) {
-      const size_t first = unit.offset + parameter.offset, count = parameter.shape.num_elements();
-      if (parameter.split || count == 0) continue;
-      if (!ranges.empty() && ranges.back().first + ranges.back().count == first) {
-        ranges.back().count += count;
-      } else {
-        ranges.push_back({first, count});
-      }
-    }
-  }
-  return ranges;
+// Where the parameters lie that are not split.
+std::vector<FlatRange> partial_ranges(const Layout& layout) {
+  return flat_ranges(layout, [](const Parameter& parameter) { return !parameter.split; });
 }
 
 constexpr CallOptions kActivation = {.purpose = Purpose::activation};
@@ -123,7 +108,7 @@ void sum_partial_gradients(Stream& stream, const Layout& layout, TensorView grad
                            Communicator& ranks) {
   if (ranks.size() == 1) return;
   std::vector<Work> sums;
-  for (const Range& range : partial_ranges(layout.trained())) {
+  for (const FlatRange& range : partial_ranges(layout.trained())) {
     const TensorView partial = gradients.rows(range.first, range.count);
     sums.push_back(ranks.all_reduce(stream, partial, {.purpose = Purpose::gradient}));
   }

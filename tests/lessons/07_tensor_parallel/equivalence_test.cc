@@ -46,6 +46,16 @@ TEST_CASE("heads of k and v that several ranks have: one sum of their gradients,
   }
 }
 
+// The gradients lie in Layout::trained(), where frozen parameters leave no room.
+TEST_CASE("heads of k and v that several ranks have, beside frozen parameters") {
+  const auto config = [](size_t micro_batch) {
+    RunConfig run = with_llama_block(split_config(DType::fp64, micro_batch), 2);
+    run.model.frozen = {"layers.0.input_layernorm.weight", "layers.1.mlp.down_proj.weight"};
+    return run;
+  };
+  require_split_run<TensorParallelTrainer>(record_oracle(config(24)), config(6), 4, {});
+}
+
 TEST_CASE("a vocabulary that does not divide is padded: 8 ranks, 250 tokens") {
   RunConfig config = split_config(DType::fp64, 12);
   config.model.vocab_size = 250;  // 32 a rank, 26 on the last
