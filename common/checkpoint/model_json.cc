@@ -28,10 +28,7 @@ Json to_json(const ModelConfig& model) {
   if (ffn > 0) json["ffn"] = ffn;
   if (untied) json["untied"] = true;
   if (!frozen.empty()) json["frozen"] = frozen;
-  for (const FamilyChoice& choice : family_choices()) {
-    const std::string text = choice.text(model);
-    if (!text.empty()) json[choice.key()] = text;
-  }
+  for (const auto& [choice, text] : chosen(model)) json[choice->key()] = text;
   if (experts.num_experts == 0) return json;
   json["experts"] = experts.num_experts;
   json["experts_per_token"] = experts.per_token;
@@ -46,9 +43,8 @@ std::string flags_text(const ModelConfig& model) {
                             " --vocab ", vocab, " --sequence-length ", sequence_length);
   if (ffn > 0) text += concat(" --ffn ", ffn);
   if (untied) text += " --untied";
-  for (const FamilyChoice& choice : family_choices()) {
-    const std::string value = choice.text(model);
-    if (!value.empty()) text += concat(" ", choice.flag(), " ", value);
+  for (const auto& [choice, value] : chosen(model)) {
+    text += concat(" ", choice->flag(), " ", value);
   }
   if (experts.num_experts > 0) {
     text += concat(" --experts ", experts.num_experts, " --experts-per-token ", experts.per_token,

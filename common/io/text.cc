@@ -1,5 +1,6 @@
 #include "common/io/text.h"
 
+#include <charconv>
 #include <cstdarg>
 #include <cstdio>
 #include <iterator>
@@ -35,9 +36,26 @@ std::string clock_text(double seconds) {
   return h > 0 ? format("%lld:%02lld:%02lld", h, m, s) : format("%lld:%02lld", m, s);
 }
 
+std::string shortest_text(double number) {
+  char text[32];
+  return std::string(text, std::to_chars(text, text + sizeof text, number).ptr);
+}
+
 std::vector<std::string> words_of(const std::string& text) {
   std::istringstream in(text);
   return {std::istream_iterator<std::string>(in), {}};
+}
+
+std::vector<std::string> items_of(const std::string& list) {
+  std::vector<std::string> items(1);
+  for (const char c : list) {
+    if (c == ',') {
+      items.emplace_back();
+    } else {
+      items.back() += c;
+    }
+  }
+  return items;
 }
 
 }  // namespace ladder

@@ -92,13 +92,12 @@ void check_llama(const ModelConfig& config) {
 
 // Throws UserError unless all choices are GPT-2's, which are the defaults.
 void check_gpt2(const ModelConfig& config) {
-  for (const FamilyChoice& choice : family_choices()) {
-    const std::string value = choice.text(config);
-    if (value.empty()) continue;
-    throw UserError(concat(choice.flag(), " ", value,
-                           ": goes with --norm rmsnorm; the families are ",
-                           "not mixed, --model has presets of both"));
-  }
+  const auto found = chosen(config);
+  if (found.empty()) return;
+  const auto& [choice, value] = found.front();
+  throw UserError(concat(choice->flag(), " ", value,
+                         ": goes with --norm rmsnorm; the families are ",
+                         "not mixed, --model has presets of both"));
 }
 
 }  // namespace

@@ -44,7 +44,7 @@ struct ModelConfig {
   // The names of units and of parameters that are not trained ("wte", "h.0.mlp.c_fc.weight").
   std::vector<std::string> frozen = {};
 
-  // What follows makes the family (model_flags.h has the flags). The defaults are GPT-2's.
+  // What follows makes the family (family.h has the flags). The defaults are GPT-2's.
   size_t key_value_heads = 0;  // heads of k and v, each for NH / so many of q; 0 = NH [Ainslie23]
   size_t head_size = 0;        // D: elements of a head; 0 = C / NH
   Norm norm = Norm::layernorm;
@@ -68,6 +68,14 @@ struct ModelConfig {
   size_t key_columns() const { return num_key_value_heads() * head_columns(); }  // of k; and of v
   Rotary rotary() const { return {rope_theta, rope_scaling}; }
   size_t ffn_size() const { return ffn > 0 ? ffn : 4 * hidden; }
+  // Returns the same model in which no size is 0, which stands for a default.
+  ModelConfig with_all_sizes() const {
+    ModelConfig config = *this;
+    config.ffn = ffn_size();
+    config.key_value_heads = num_key_value_heads();
+    config.head_size = head_columns();
+    return config;
+  }
   bool has_experts(size_t block) const {
     return experts.num_experts > 0 && (block + 1) % experts.every == 0;
   }

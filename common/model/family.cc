@@ -7,16 +7,11 @@
 #include <utility>
 #include <vector>
 
+#include "common/io/text.h"
 #include "kernels/runtime/check.h"
 
 namespace ladder {
 namespace {
-
-// Returns the shortest text that reads as the same number.
-std::string text_of(double number) {
-  char text[32];
-  return std::string(text, std::to_chars(text, text + sizeof text, number).ptr);
-}
 
 template <class T>
 bool read_number(T& number, const std::string& text) {
@@ -38,7 +33,7 @@ template <double ModelConfig::*member>
 constexpr auto number_choice(const char* name, const char* help) {
   return FamilyChoice{name, help, "a number above 0",
                       [](const ModelConfig& c) {
-                        return c.*member == ModelConfig().*member ? "" : text_of(c.*member);
+                        return c.*member == ModelConfig().*member ? "" : shortest_text(c.*member);
                       },
                       [](ModelConfig& c, const std::string& value) {
                         return read_number(c.*member, value) && std::isfinite(c.*member) &&
@@ -72,7 +67,8 @@ constexpr auto named_choice(const char* name, const char* help, const char* expe
 std::string scaling_text(const ModelConfig& config) {
   if (!config.rope_scaling) return "";
   const auto& [factor, low, high, positions] = *config.rope_scaling;
-  return concat("llama3:", text_of(factor), ",", text_of(low), ",", text_of(high), ",", positions);
+  return concat("llama3:", shortest_text(factor), ",", shortest_text(low), ",", shortest_text(high),
+                ",", positions);
 }
 
 bool set_scaling(ModelConfig& config, const std::string& text) {
@@ -80,10 +76,7 @@ bool set_scaling(ModelConfig& config, const std::string& text) {
   config.rope_scaling.reset();
   if (text == "none") return true;
   if (!text.starts_with(begin)) return false;
-  std::vector<std::string> numbers(1);
-  for (const char c : text.substr(begin.size())) {
-    c == ',' ? void(numbers.emplace_back()) : numbers.back().push_back(c);
-  }
+  const std::vector<std::string> numbers = items_of(text.substr(begin.size()));
   Llama3Scaling s;
   if (numbers.size() != 4 || !read_number(s.factor, numbers[0]) ||
       !read_number(s.low_freq_factor, numbers[1]) || !read_number(s.high_freq_factor, numbers[2]) ||
@@ -127,5 +120,14 @@ std::string FamilyChoice::key() const {
 }
 
 std::span<const FamilyChoice> family_choices() { return kChoices; }
+
+std::vector<std::pair<const FamilyChoice*, std::string>> chosen(const ModelConfig& model) {
+  std::vector<std::pair<const FamilyChoice*, std::string>> found;
+  for (const FamilyChoice& choice : kChoices) {
+    std::string text = choice.text(model);
+    if (!text.empty()) found.emplace_back(&choice, std::move(text));
+  }
+  return found;
+}
 
 }  // namespace ladder

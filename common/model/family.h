@@ -4,6 +4,8 @@
 
 #include <span>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "common/model/config.h"
 
@@ -23,5 +25,7 @@ struct FamilyChoice {
 };
 
 std::span<const FamilyChoice> family_choices();
+// Returns what is not the default in a model, each with its text.
+std::vector<std::pair<const FamilyChoice*, std::string>> chosen(const ModelConfig& model);
 
 }  // namespace ladder

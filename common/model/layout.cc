@@ -122,7 +122,7 @@ void Layout::add_unit(const UnitSpec& spec) {
   const size_t first = unit.expert_size > 1 ? part_.expert_rank * num_held : 0;
   for (size_t i = 0; i < num_held; ++i) {
     unit.parameters.push_back(hold(spec.parameters[first + i]));
-    unit.parameters.back().index -= spec.parameters[first].index;
+    unit.parameters.back().index -= spec.parameters[first].index;  // of the first expert here: 0
   }
   lay_out(std::move(unit));
 }
@@ -159,9 +159,8 @@ Parameter Layout::hold(const ParameterSpec& spec) const {
                     .index = spec.index,
                     .most_elements = elements};
   if (!held.split) return held;
-  const size_t n = part_.tensor_size;
-  const size_t count = spec.most_slices == 0 ? n : std::min(n, spec.most_slices);
-  held.copies = n / count;
+  const size_t count = num_slices(spec.most_slices, part_.tensor_size);
+  held.copies = part_.tensor_size / count;
   const SliceOfTensor slice = {part_.tensor_rank / held.copies, count};
   if (spec.split == TensorSplit::rows) {
     take_rows(held, slice);

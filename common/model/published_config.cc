@@ -95,13 +95,11 @@ std::optional<size_t> published_end_of_text(const std::string& path) {
 
 void require_same_model(const std::string& path, const ModelConfig& config) {
   const PublishedFile file(path);
-  PublishedModel published = read(file);
-  ModelConfig ours = config, &theirs = published.config;
-  const size_t positions = theirs.sequence_length;
+  const PublishedModel published = read(file);
+  const size_t positions = published.config.sequence_length;
+  const ModelConfig ours = config.with_all_sizes();
+  ModelConfig theirs = published.config.with_all_sizes();
   theirs.sequence_length = ours.sequence_length;
-  // Both name what is a default, so that it can be compared.
-  theirs.ffn = theirs.ffn_size();
-  ours.ffn = ours.ffn_size();
   const Json their_json = to_json(theirs), our_json = to_json(ours);
   for (const auto& [key, value] : their_json.items()) {
     const Json our_value = our_json.value(key, Json());

@@ -89,7 +89,9 @@ size_t rotary_columns(const Sublayer& s) {
 
 size_t split_outputs(const std::vector<LinearPart>& parts, size_t tensor_size) {
   size_t outputs = 0;
-  for (const LinearPart& part : parts) outputs += part.out / part.num_slices(tensor_size);
+  for (const LinearPart& part : parts) {
+    outputs += part.out / num_slices(part.most_slices, tensor_size);
+  }
   return outputs;
 }
 

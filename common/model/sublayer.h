@@ -35,11 +35,11 @@ struct LinearPart {
   // If it is not 0, ranks split the part into so many slices at most, and consecutive ranks have
   // copies of a slice: as k and v, where there are fewer heads of them than ranks.
   size_t most_slices = 0;
-
-  size_t num_slices(size_t tensor_size) const {
-    return most_slices == 0 ? tensor_size : std::min(tensor_size, most_slices);
-  }
 };
+// Returns the slices into which so many ranks split what has `most_slices` of them.
+constexpr size_t num_slices(size_t most_slices, size_t tensor_size) {
+  return most_slices == 0 ? tensor_size : std::min(tensor_size, most_slices);
+}
 // Returns the outputs of these parts that one of `tensor_size` ranks has, which split them.
 size_t split_outputs(const std::vector<LinearPart>& parts, size_t tensor_size);
 

@@ -4,13 +4,13 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <charconv>
 #include <cstdint>
 #include <cstdio>
 #include <limits>
 #include <span>
 
 #include "common/io/file.h"
+#include "common/io/text.h"
 #include "common/train/flags/command_line.h"
 #include "common/train/flags/inputs.h"
 #include "kernels/runtime/check.h"
@@ -86,11 +86,6 @@ std::string identity_of(const Corpus& corpus) {
   const std::string text = concat(corpus.num_tokens(), " tokens");
   return corpus.files().empty() ? text + " of the built-in text"
                                 : concat(text, " with hash ", hexadecimal(hash));
-}
-
-std::string shortest_text(double number) {
-  char text[32];
-  return std::string(text, std::to_chars(text, text + sizeof text, number).ptr);
 }
 
 std::vector<Setting> settings_of_program(const char* lesson, int argc, const char* const* argv) {

@@ -24,9 +24,6 @@ std::vector<Setting> settings_of_flags(CLI::App& app);
 // settings_of_flags() has returned before `app` parsed the flags.
 std::map<std::string, FlagValue> flag_values(CLI::App& app, const std::vector<Setting>& defaults);
 
-// Writes a number with as few digits as it takes to read it back.
-std::string shortest_text(double number);
-
 // Returns a text by which two runs can tell whether they have the same data, wherever its files
 // are: the number of tokens and a hash of the files. Of large files a part is hashed, as below.
 std::string identity_of(const Corpus& corpus);

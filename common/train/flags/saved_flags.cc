@@ -7,6 +7,7 @@
 
 #include "common/io/file.h"
 #include "common/io/path.h"
+#include "common/io/text.h"
 #include "common/model/family.h"
 #include "common/train/flags/alike.h"
 #include "common/train/flags/command_line.h"
@@ -78,10 +79,7 @@ std::map<std::string, std::string> resolved_sizes(const RunConfig& config) {
       {"--warmup-steps", concat(optimizer.warmup_steps)}};
   if (config.model.ffn > 0) flags["--ffn"] = concat(config.model.ffn);
   if (config.model.untied) flags["--untied"] = "true";
-  for (const FamilyChoice& choice : family_choices()) {
-    const std::string value = choice.text(config.model);
-    if (!value.empty()) flags[choice.flag()] = value;
-  }
+  for (const auto& [choice, value] : chosen(config.model)) flags[choice->flag()] = value;
   return flags;
 }
 

@@ -1,5 +1,6 @@
 #include "common/train/flags/settings.h"
 
+#include "common/io/text.h"
 #include "common/model/family.h"
 #include "common/train/flags/alike.h"
 

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "common/io/text.h"
 #include "kernels/runtime/check.h"
 
 namespace ladder {
@@ -26,19 +27,6 @@ std::string decimal_fault(std::string_view text) {
   const bool is_number = !digits.empty() && digits.find_first_not_of("0123456789") == digits.npos;
   if (is_number && (digits[0] != '0' || digits.size() == 1)) return "";
   return concat("'", text, "' is not a whole number in decimal, without leading zeros");
-}
-
-// Splits a list at its commas: "1,,2" becomes "1", "" and "2".
-std::vector<std::string> items_of(const std::string& list) {
-  std::vector<std::string> items(1);
-  for (const char c : list) {
-    if (c == ',') {
-      items.emplace_back();
-    } else {
-      items.back() += c;
-    }
-  }
-  return items;
 }
 
 }  // namespace

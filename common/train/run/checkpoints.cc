@@ -19,13 +19,8 @@
 namespace ladder {
 namespace {
 
-bool same_model(ModelConfig a, ModelConfig b) {
-  for (ModelConfig* model : {&a, &b}) {  // 0 stands for a default
-    model->ffn = model->ffn_size();
-    model->key_value_heads = model->num_key_value_heads();
-    model->head_size = model->head_columns();
-  }
-  return a == b;
+bool same_model(const ModelConfig& a, const ModelConfig& b) {
+  return a.with_all_sizes() == b.with_all_sizes();
 }
 
 }  // namespace

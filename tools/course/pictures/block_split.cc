@@ -76,10 +76,10 @@ std::vector<Part> parts_of(const ActivationSpec& spec, bool is_qkv, const ModelP
   if (vectors.empty()) vectors = {{"", spec.columns}};
   std::vector<Part> parts;
   size_t first = 0;
-  for (const LinearPart& vector : vectors) {
-    const size_t slices = vector.num_slices(part.tensor_size), own = vector.out / slices;
+  for (const auto& [name, out, most_slices] : vectors) {
+    const size_t slices = num_slices(most_slices, part.tensor_size), own = out / slices;
     parts.push_back({0, first + part.tensor_rank * slices / part.tensor_size * own, rows, own});
-    first += vector.out;
+    first += out;
   }
   return parts;
 }

@@ -41,13 +41,6 @@ namespace ladder::puzzles {
 namespace {
 using testing::Array;
 
-using Ints = std::vector<int>;
-using Doubles = std::vector<double>;
-
-size_t sum_of(const Ints& numbers) {
-  return static_cast<size_t>(std::accumulate(numbers.begin(), numbers.end(), 0));
-}
-
 TEST_CASE("14.1 is attention_merge()") {
   try_puzzle(
       check_14_1, ::merge_results,

@@ -39,13 +39,6 @@ namespace ladder::puzzles {
 namespace {
 using testing::Array;
 
-using Ints = std::vector<int>;
-using Doubles = std::vector<double>;
-
-size_t sum_of(const Ints& numbers) {
-  return static_cast<size_t>(std::accumulate(numbers.begin(), numbers.end(), 0));
-}
-
 TEST_CASE("07.1 is the layout's slice of qkv") {
   try_puzzle(check_07_1, ::column,
              [](int i, int rank, int ranks, int hidden) {

@@ -2,12 +2,21 @@
 #pragma once
 
 #include <initializer_list>
+#include <numeric>
 #include <type_traits>
+#include <vector>
 
 #include "tests/catch.h"
 #include "tools/course/puzzles/puzzle.h"
 
 namespace ladder::puzzles {
+
+using Ints = std::vector<int>;
+using Doubles = std::vector<double>;
+
+inline size_t sum_of(const Ints& numbers) {
+  return static_cast<size_t>(std::accumulate(numbers.begin(), numbers.end(), 0));
+}
 
 // Expects of a checker that it knows the function that is handed out, finds the project's own one
 // right, and finds all others wrong, in a case that a person can follow.

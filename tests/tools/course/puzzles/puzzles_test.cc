@@ -47,8 +47,6 @@ namespace ladder::puzzles {
 namespace {
 using testing::Array;
 
-using Ints = std::vector<int>;
-
 // What a rank sends in a round of an all_gather of one element a rank.
 Exchange::Transfer sent(Algorithm algorithm, int rank, int round, int ranks) {
   const size_t n = static_cast<size_t>(ranks);
