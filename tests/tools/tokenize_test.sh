@@ -162,8 +162,33 @@ until [[ -e bad/a_000003.bin ]]; do sleep 0.1; done
 kill $!
 status=0
 wait $! || status=$?
-((status == 143))
-[[ $(ls bad) == "" ]]
+((status == 143)) || { echo "status $status after SIGTERM, expected 143" && exit 1; }
+[[ $(ls bad) == "" ]] || { echo "left after SIGTERM: $(ls bad)" && exit 1; }
+# Not even if the signal comes with the call that makes a file.
+cat >at_open.py <<'END'
+import builtins
+import os
+import runpy
+import signal
+import sys
+
+plain = open
+
+
+def opened(path, *mode):
+    file = plain(path, *mode)
+    if mode == ("xb",):
+        os.kill(os.getpid(), signal.SIGTERM)
+    return file
+
+
+builtins.open = opened
+runpy.run_path(sys.argv.pop(1), run_name="__main__")
+END
+status=0
+python3 at_open.py "$tokenize" --tokenizer tokenizer.json --out bad/a text >/dev/null || status=$?
+((status == 143)) || { echo "status $status after SIGTERM, expected 143" && exit 1; }
+[[ $(ls bad) == "" ]] || { echo "left after SIGTERM: $(ls bad)" && exit 1; }
 expect 2 "--tokenizer text: is not valid JSON" --tokenizer text --out bad/a text
 touch new_000000.bin.partial
 expect 2 "new_000000.bin.partial: is there already" --tokenizer tokenizer.json --out new text
