@@ -10,9 +10,12 @@ COLOURS = [("#222222", "#dddddd"), ("#1f77b4", "#4da3dd"), ("#7fb8e0", "#a5d0ee"
            ("#9467bd", "#b394d3"), ("#2ca02c", "#4fbf4f"), ("#98df8a", "#b5e8aa")]
 
 
-def options_of(doc, folder, *more):
-    """The command line: steps, a folder, which is made, and more whole numbers (name, default, help)."""
+def options_of(doc, folder, *more, sets=()):
+    """The command line: which of the sets, steps, a folder, which is made, and more whole numbers
+    (name, default, help)."""
     parser = reports.parser_of(doc)
+    if sets:
+        parser.add_argument("set", choices=sets)
     for name, default, text in (("--steps", 300, "of each run"), *more):
         parser.add_argument(name, type=int, default=default, help=text)
     parser.add_argument("--folder", type=pathlib.Path, default=pathlib.Path(folder))
