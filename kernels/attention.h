@@ -2,10 +2,11 @@
 // it is the same computation as plain loops.
 //
 // Letters: B sequences have T tokens. A token's queries have C elements, which are NH heads of HS
-// elements; its keys have K, which are NKV heads of HS, and so have its values. NKV divides NH, and
-// NH / NKV query heads, a group, share a key head and a value head: query head h has those of
-// number h / (NH / NKV). NKV = NH is multi-head attention, NKV = 1 multi-query attention
-// [Shazeer19], and anything between grouped-query attention [Ainslie23].
+// elements (C may differ from the model's hidden size); its keys have K, which are NKV heads of HS,
+// and so have its values. NKV divides NH, and NH / NKV query heads, a group, share a key head and a
+// value head: query head h has those of number h / (NH / NKV). NKV = NH is multi-head attention,
+// NKV = 1 multi-query attention [Shazeer19], and anything between grouped-query attention
+// [Ainslie23].
 #pragma once
 
 #include "kernels/kernel.h"

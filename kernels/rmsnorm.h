@@ -7,7 +7,7 @@
 namespace ladder {
 
 // out = in * rstd * weight, row by row, with rstd = 1 / sqrt(mean of in^2 + epsilon): the mean is
-// that of the row's C elements, and epsilon stands under the root. Published models differ in it.
+// that of the row's C elements, and epsilon, the model's (1e-5 or 1e-6), stands under the root.
 //   out (R, C) out; rstd (R) out, in the accumulation dtype, saved for backward
 //   in (R, C), weight (C) in
 void rmsnorm_forward(Stream& stream, TensorView out, TensorView rstd, ConstTensorView in,

@@ -58,8 +58,8 @@ struct HeadRange {
 void rotary_forward(Stream& stream, TensorView x, HeadRange heads, ConstTensorView table,
                     ConstTensorView positions = {});
 
-// Turns the gradient with respect to what forward computed back, in place: it becomes the gradient
-// with respect to what forward was given. That is the inverse of forward, and needs neither.
+// Turns dx back, in place, by the opposite angles. It comes in as the gradient of forward's output
+// and leaves as that of forward's input. Neither of these two is needed.
 void rotary_backward(Stream& stream, TensorView dx, HeadRange heads, ConstTensorView table,
                      ConstTensorView positions = {});
 

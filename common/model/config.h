@@ -46,7 +46,7 @@ struct ModelConfig {
 
   // What follows makes the family (family.h has the flags). The defaults are GPT-2's.
   size_t key_value_heads = 0;  // heads of k and v, each for NH / so many of q; 0 = NH [Ainslie23]
-  size_t head_size = 0;        // D: elements of a head; 0 = C / NH
+  size_t head_size = 0;        // HS: elements of a head; 0 = C / NH
   Norm norm = Norm::layernorm;
   double norm_epsilon = 1e-5;
   Positions positions = Positions::learned;

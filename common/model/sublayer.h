@@ -3,7 +3,9 @@
 // `first` and `second` are linear layers. A block has two sublayers: the core of the first is
 // attention, and that of the second, the MLP, is GELU or SwiGLU. All that is said of a block
 // elsewhere follows from the list: parameters, activations, FLOP, what tensor-parallel ranks sum
-// and split. Families (config.h) differ in what the list says, and nowhere else.
+// and split. Inside a block families (config.h) differ in what the list says; embeddings, names and
+// files differ, too. Where positions are rotary, q and k are turned in place right after `first`,
+// as a part of it.
 #pragma once
 
 #include <algorithm>
@@ -139,8 +141,8 @@ std::vector<Sublayer> sublayers_of(const ModelConfig& config, size_t block);
 // never computed, too, as is usual.
 double product_flops(const Sublayer& sublayer, size_t num_tokens);
 // Returns all FLOP of an operation for one token, the mean over the sequence: 2 for each weight of
-// a product, and for each element of a layernorm, GELU, bias or sum as many as the kernels count
-// (kernels/layernorm.h and others). A query sees half the keys.
+// a product, and for each element of a norm, a core, a rotation, a bias or a sum as many as the
+// kernels count (kernels/layernorm.h and others). A query sees half the keys.
 double operation_flops(const Sublayer& sublayer, SublayerOperation::Index operation,
                        size_t num_tokens);
 
