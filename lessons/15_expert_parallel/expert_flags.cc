@@ -37,21 +37,21 @@ ExpertsConfig ExpertFlags::config(const ExpertsConfig& preset) const {
 }
 
 size_t ExpertFlags::parallel_size_of(size_t num_ranks) const {
-  const size_t num_experts = experts.value_or(kExperts);
-  if (parallel_size == 0) return std::gcd(num_ranks, num_experts);
+  if (parallel_size == 0) return std::gcd(num_ranks, experts.value_or(num_ranks));
   if (num_ranks % parallel_size != 0) {
     throw UserError(concat("--expert-parallel-size ", parallel_size, " does not divide ",
                            counted(num_ranks, "rank")));
   }
-  if (num_experts % parallel_size != 0) {
-    throw UserError(concat("--expert-parallel-size ", parallel_size, " does not divide --experts ",
-                           num_experts));
+  if (experts.value_or(parallel_size) % parallel_size != 0) {
+    throw UserError(concat("--expert-parallel-size ", parallel_size, " does not divide ",
+                           counted(*experts, "expert")));
   }
   return parallel_size;
 }
 
-void ExpertFlags::adjust(RunConfig& run) const {
+void ExpertFlags::adjust(RunConfig& run) {
   run.model.experts = config(run.model.experts);
+  experts = run.model.experts.num_experts;
   if (run.model.experts.every > run.model.num_layers) {
     throw UserError(concat("--moe-every ", run.model.experts.every, ": the model has only ",
                            counted(run.model.num_layers, "block"), ", so none has experts"));

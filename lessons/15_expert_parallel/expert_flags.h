@@ -23,11 +23,12 @@ struct ExpertFlags {
   // if a token would go to more experts than there are.
   ExpertsConfig config(const ExpertsConfig& preset = {}) const;
   // Returns how many of `num_ranks` ranks share the experts of a block. Throws UserError if that
-  // number divides neither.
+  // number does not divide both. REQUIRES: for the right number, adjust() or `experts`: how many
+  // there are.
   size_t parallel_size_of(size_t num_ranks) const;
-  // Sets the experts of a run. Throws UserError if the model has too few blocks, or if the run asks
-  // for something that does not go together with experts.
-  void adjust(RunConfig& run) const;
+  // Sets the experts of a run, and in these flags how many they are. Throws UserError if the model
+  // has too few blocks, or if the run asks for something that does not go together with experts.
+  void adjust(RunConfig& run);
 };
 
 }  // namespace ladder

@@ -1,5 +1,6 @@
 #include "lessons/15_expert_parallel/trainer.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "common/train/report/report.h"
@@ -16,6 +17,14 @@ ModelPartition part_of(const ProcessGrid& grid) {
 
 // Returns whether other ranks of the expert-parallel group hold other experts of this unit.
 bool is_divided(const Unit& unit) { return unit.expert_size > 1; }
+
+// Returns the name of a block, which its family gives it: "h.1" or "layers.1".
+const std::string& name_of_block(const Layout& layout, size_t block) {
+  const auto is_it = [&](const Operation& operation) {
+    return operation.kind == OperationKind::block && operation.index == block;
+  };
+  return layout.unit(std::ranges::find_if(layout.operations(), is_it)->unit).name;
+}
 
 // Returns the buckets of lesson 02, cut wherever experts begin or end, and of these the buckets
 // with experts or those without.
@@ -79,13 +88,15 @@ std::string ExpertParallelTrainer::describe(const Flags& flags, const RunConfig&
   const size_t held = experts.num_experts / grid.expert_size;
   const size_t capacity = expert_capacity(config.model.sequence_length, experts.per_token,
                                           experts.num_experts, flags.experts.capacity_factor);
-  return concat("  experts  ", experts.num_experts, " in every ", experts.every,
-                ". block, each token goes to ", experts.per_token, "; a rank holds ", held, "; ",
-                with_commas(model.num_active_parameters()), " parameters for a token; ",
-                capacity == config.model.sequence_length
-                    ? "nobody is dropped"
-                    : concat("an expert takes ", counted(capacity, "token"), " of a sequence"),
-                "\n");
+  return concat(
+      "  experts  ", experts.num_experts, " in ",
+      experts.every == 1 ? "every block" : concat("one of every ", experts.every, " blocks"),
+      ", each token goes to ", experts.per_token, "; a rank holds ", held, "; ",
+      with_commas(model.num_active_parameters()), " parameters for a token; ",
+      capacity == config.model.sequence_length
+          ? "nobody is dropped"
+          : concat("an expert takes ", counted(capacity, "token"), " of a sequence"),
+      "\n");
 }
 
 MixtureMaker ExpertParallelTrainer::make_mixture(const Flags&, const RunConfig& config) {
@@ -184,12 +195,13 @@ std::string ExpertParallelTrainer::report() {
     }
     double num_dropped = 0;
     for (double n : load.dropped) num_dropped += n;
-    text += concat(
-        format("  h.%zu: balance %.4f, logsumexp^2 %.4f, entropy %.4f of %.4f\n", block,
-               load.balance / load.num_tokens, load.z / load.num_tokens,
-               load.entropy / load.num_tokens, std::log(static_cast<double>(load.kept.size()))),
-        "    choices of each expert, %:", shares, "\n",
-        format("    dropped: %.0f of %.0f choices", num_dropped, choices), dropped, "\n");
+    text +=
+        concat(format("  %s: balance %.4f, logsumexp^2 %.4f, entropy %.4f of %.4f\n",
+                      name_of_block(layout_, block).c_str(), load.balance / load.num_tokens,
+                      load.z / load.num_tokens, load.entropy / load.num_tokens,
+                      std::log(static_cast<double>(load.kept.size()))),
+               "    choices of each expert, %:", shares, "\n",
+               format("    dropped: %.0f of %.0f choices", num_dropped, choices), dropped, "\n");
   }
   return text;
 }

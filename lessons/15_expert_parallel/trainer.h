@@ -25,7 +25,7 @@ class ExpertParallelTrainer final : public Trainer {
     void add_to(CLI::App& app);
   };
 
-  static void adjust(const Flags& flags, RunConfig& config) { flags.experts.adjust(config); }
+  static void adjust(Flags& flags, RunConfig& config) { flags.experts.adjust(config); }
   // Expert-parallel groups are consecutive ranks. Throws UserError if they do not divide.
   static ProcessGrid arrange(const Flags& flags, size_t num_ranks, size_t rank);
   static std::string describe(const Flags& flags, const RunConfig& config, const ProcessGrid& grid,

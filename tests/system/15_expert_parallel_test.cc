@@ -76,6 +76,31 @@ TEST_CASE("15: a checkpoint goes on with other ranks, expert-parallel size and Z
   CHECK_THAT(other.err, ContainsSubstring("--experts 8 --experts-per-token 2"));
 }
 
+TEST_CASE("15: a folder of transformers has experts, and as many ranks share them as divide both") {
+  const Scratch folder;
+  const ProcessOptions options = {.folder = folder.path()};
+  const Flags made = {"--model", "nano-llama", "--experts", "6",        "--moe-every", "1",
+                      "--steps", "1",          "--export",  "exported", "--threads",   "1"};
+  require_success(
+      run_ranks(1, Flags{lesson_path("15_expert_parallel"), "--sample", "0"} + made, options));
+  const auto run = [&](const Flags& flags) {
+    return run_ranks(4,
+                     Flags{lesson_path("15_expert_parallel"), "--init", "exported", "--steps", "1",
+                           "--sample", "0", "--threads", "1"} +
+                         flags,
+                     options);
+  };
+  const ProcessResult result = run({});
+  CAPTURE(result.out);
+  require_success(result);
+  CHECK_THAT(result.out, ContainsSubstring("experts  6 in every block") &&
+                             ContainsSubstring("a rank holds 3") &&
+                             ContainsSubstring("\n  layers.1: balance "));
+  const ProcessResult refused = run({"--expert-parallel-size", "4"});
+  CHECK(refused.status == 2);
+  CHECK_THAT(refused.err, ContainsSubstring("--expert-parallel-size 4 does not divide 6 experts"));
+}
+
 TEST_CASE("15: flags that cannot be") {
   const auto refused = [](size_t ranks, const Flags& flags, const std::string& why) {
     const ProcessResult result = run_ranks(ranks, command(flags));
@@ -84,7 +109,7 @@ TEST_CASE("15: flags that cannot be") {
     CHECK_THAT(result.err, ContainsSubstring(why));
   };
   refused(2, {"--expert-parallel-size", "3"}, "--expert-parallel-size 3 does not divide 2 ranks");
-  refused(2, {"--experts", "5", "--expert-parallel-size", "2"}, "does not divide --experts 5");
+  refused(2, {"--experts", "5", "--expert-parallel-size", "2"}, "does not divide 5 experts");
   refused(1, {"--experts", "2", "--experts-per-token", "3"}, "there are only --experts 2");
   refused(2, {"--zero-stage", "2"}, "--zero-stage");
   refused(1, {"--moe-every", "3"}, "the model has only 2 blocks");

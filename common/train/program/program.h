@@ -54,7 +54,7 @@ template <class T>
 Program make_program(const typename T::Flags& initial = {}) {
   using Flags = typename T::Flags;
   const auto flags = std::make_shared<Flags>(initial);
-  const auto given = [flags]<class R, class... A>(R (*function)(const Flags&, A...)) {
+  const auto given = [flags]<class R, class F, class... A>(R (*function)(F, A...)) {
     std::function<R(A...)> bound;
     if (function != nullptr) {
       bound = [=](A... arguments) { return function(*flags, std::forward<A>(arguments)...); };

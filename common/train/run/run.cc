@@ -21,9 +21,10 @@ int run(const Program& program, int argc, const char* const* argv) {
     }
     require_same_flags(job, options.app());
     if (options.is_virtual()) return run_virtual(program, options, job);
-    const ProcessGrid grid = program.grid(job.size(), job.rank());
-    RunConfig config = options.resolve(grid, job.node_size());
+    const auto grid_now = [&] { return program.grid(job.size(), job.rank()); };
+    RunConfig config = options.resolve(grid_now(), job.node_size());
     if (program.adjust) program.adjust(config);
+    const ProcessGrid grid = grid_now();  // of the model that is known now
     job.connect(options.connection().options(config.device));
     const Program planned = program.planned(config, grid);
     TrainingRun run(planned, config, grid, job, predict(planned, config, grid));

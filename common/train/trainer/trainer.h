@@ -94,11 +94,11 @@ template <class Flags>
 struct Lesson {
   LessonInfo info;
   // Returns the grid of so many ranks as one of them sees it. Throws UserError if they make none.
-  // Without it all ranks share the global batch.
+  // Without it all ranks share the global batch. It is asked before the model is known, too.
   ProcessGrid (*arrange)(const Flags&, size_t num_ranks, size_t rank) = nullptr;
-  // Adds what the flags say of the model to the run's configuration. Throws UserError if they do
-  // not fit it.
-  void (*adjust)(const Flags&, RunConfig&) = nullptr;
+  // Adds what the flags say of the model to the run's configuration, and to the flags what they
+  // leave to the model. Throws UserError if they do not fit it.
+  void (*adjust)(Flags&, RunConfig&) = nullptr;
   // Returns TrainerContext::plan, which is made once for all ranks of the grid.
   SharedPlan (*plan)(const Flags&, const RunConfig&, const ProcessGrid&) = nullptr;
   // Returns more lines for the header.

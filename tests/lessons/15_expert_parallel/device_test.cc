@@ -15,7 +15,7 @@ TEST_CASE("lesson 15 on devices, by NCCL and staged: what the CPU computes, with
   if (!device) return;
   const auto [parallel_size, stage] = GENERATE(table<size_t, size_t>({{2, 0}, {2, 1}, {1, 1}}));
   CAPTURE(parallel_size, stage);
-  const Experts::Flags flags = {
+  Experts::Flags flags = {
       .experts = {.experts = 4, .every = 1, .parallel_size = parallel_size, .capacity_factor = 1},
       .zero = {.stage = stage, .bucket_bytes = 20000}};
   RunConfig config = equivalence_config(DType::fp64, 4);

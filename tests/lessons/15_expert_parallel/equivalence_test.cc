@@ -12,7 +12,7 @@ namespace {
 using namespace testing;
 using Experts = ExpertParallelTrainer;
 
-RunConfig config_for(DType dtype, size_t micro_batch, const Experts::Flags& flags) {
+RunConfig config_for(DType dtype, size_t micro_batch, Experts::Flags flags) {
   RunConfig config = equivalence_config(dtype, micro_batch);
   Experts::adjust(flags, config);
   return config;
