@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "common/io/printable.h"
+#include "common/model/family.h"
 #include "kernels/runtime/threads.h"
 
 namespace ladder {
@@ -24,10 +25,14 @@ std::string by_category(const MemoryUse& use, size_t rank) {
   return text + "\n";
 }
 
-// Says how many heads k and v have, if these are fewer: " (2 of k and v)".
-std::string shared_heads_text(const ModelConfig& model) {
-  if (model.num_key_value_heads() == model.num_heads) return "";
-  return concat(" (", model.num_key_value_heads(), " of k and v)");
+// Returns a line with the choices that make the model's family, as their flags have them; nothing
+// of a GPT-2, whose choices are the defaults.
+std::string family_text(const ModelConfig& model) {
+  std::string text;
+  for (const auto& [choice, value] : chosen(model)) {
+    text += concat(text.empty() ? "  family   " : ", ", choice->name, " ", value);
+  }
+  return text.empty() ? text : text + "\n";
 }
 
 }  // namespace
@@ -47,12 +52,12 @@ std::string header_text(const LessonInfo& lesson, const RunConfig& config, const
   const size_t micro_batches = config.num_micro_batches(grid.data_size);
   std::string text = concat(lesson.name, ": ", lesson.description, "\n", config.flags_note);
   text += concat("  model    ", config.model_name, ": ", counted(model.num_layers, "layer"), ", ",
-                 counted(model.num_heads, "head"), shared_heads_text(model), ", hidden ",
-                 model.hidden, model.is_gpt2() ? "" : ", RMSNorm, rotary positions, SwiGLU",
+                 counted(model.num_heads, "head"), ", hidden ", model.hidden,
                  model.ffn == 0 ? "" : concat(", inner layer ", model.ffn), ", vocabulary ",
                  with_commas(model.vocab_size), model.untied ? " (untied)" : "",
                  ", sequence length ", model.sequence_length, "; ",
                  with_commas(describe(model).num_parameters()), " parameters\n");
+  text += family_text(model);
   text += concat("  batch    ", counted(config.global_batch_size, "sequence"), " a step, ",
                  counted(micro_batches, "micro-batch"), " of ", config.micro_batch_size, "; ",
                  with_commas(config.tokens_per_step()),

@@ -304,6 +304,14 @@ TEST_CASE("the header says what will run and what it needs") {
                  !ContainsSubstring("workspace"));
   CHECK(line_with(text, {"  host  "}) == "none");
 
+  CHECK(line_with(text, {"family"}) == "none");
+  RunConfig llama = config;
+  llama.model = find_preset("llama-3.2-1b").config;
+  CHECK_THAT(
+      line_with(header_text({"00_test", "Tests."}, llama, {}, corpus, needed, ""), {"family"}),
+      ContainsSubstring("key-value-heads 8, norm rmsnorm, positions rotary, rope-theta "
+                        "5e+05, rope-scaling llama3:32,1,4,8192, mlp swiglu, biases none"));
+
   RunConfig least = config;
   least.model.num_layers = least.model.num_heads = least.model.sequence_length = 1;
   least.global_batch_size = least.micro_batch_size = 1;
