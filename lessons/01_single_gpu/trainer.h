@@ -14,7 +14,7 @@ class SingleGpuTrainer final : public Trainer {
     void add_to(CLI::App&) {}  // this lesson has only the common flags
   };
   static constexpr Lesson<Flags> kLesson = {{.name = "01_single_gpu",
-                                             .description = "Trains a GPT-2 on one device.",
+                                             .description = "Trains a model on one device.",
                                              .is_distributed = false}};
 
   // Allocates all memory that training needs.

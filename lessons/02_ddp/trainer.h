@@ -19,7 +19,7 @@ class DdpTrainer final : public Trainer {
     void add_to(CLI::App& app);
   };
   static constexpr Lesson<Flags> kLesson = {
-      {"02_ddp", "Trains a GPT-2 on several ranks, each a whole replica."}};
+      {"02_ddp", "Trains a model on several ranks, each a whole replica."}};
 
   DdpTrainer(const TrainerContext& context, const Flags& flags);
   ModelState& state() override { return state_; }

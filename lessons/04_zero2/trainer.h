@@ -17,7 +17,7 @@ class Zero2Trainer final : public Trainer {
   };
   static constexpr Lesson<Flags> kLesson = {
       {"04_zero2",
-       "Trains a GPT-2 on several ranks that share gradients and the optimizer's state (ZeRO-2)."}};
+       "Trains a model on several ranks that share gradients and the optimizer's state (ZeRO-2)."}};
 
   Zero2Trainer(const TrainerContext& context, const Flags&);
   ModelState& state() override { return state_; }

@@ -19,7 +19,7 @@ class Zero3Trainer final : public Trainer {
   };
   static constexpr Lesson<Flags> kLesson = {
       {"05_zero3",
-       "Trains a GPT-2 on several ranks that share parameters, gradients and the optimizer's state "
+       "Trains a model on several ranks that share parameters, gradients and the optimizer's state "
        "(ZeRO-3, FSDP)."}};
 
   Zero3Trainer(const TrainerContext& context, const Flags& flags);

@@ -23,7 +23,7 @@ class OffloadTrainer final : public Trainer {
     void add_to(CLI::App& app);
   };
   static constexpr Lesson<Flags> kLesson = {{"06_offload",
-                                             "Trains a GPT-2 with the optimizer, and if wanted the "
+                                             "Trains a model with the optimizer, and if wanted the "
                                              "parameters, in host memory (ZeRO-Offload).",
                                              Precisions::full}};
 

@@ -22,7 +22,7 @@ class TensorParallelTrainer final : public Trainer {
 
   static ProcessGrid arrange(const Flags& flags, size_t num_ranks, size_t rank);
   static constexpr Lesson<Flags> kLesson = {
-      .info = {"07_tensor_parallel", "Trains a GPT-2 whose weights are split among the ranks."},
+      .info = {"07_tensor_parallel", "Trains a model whose weights are split among the ranks."},
       .arrange = arrange};
 
   TensorParallelTrainer(const TrainerContext& context, const Flags&);

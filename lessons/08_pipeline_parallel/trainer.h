@@ -25,7 +25,7 @@ class PipelineTrainer final : public Trainer {
     return stages_text(config, *plan);
   }
   static constexpr Lesson<Flags> kLesson = {
-      .info = {"08_pipeline_parallel", "Trains a GPT-2 whose blocks are spread over the ranks.",
+      .info = {"08_pipeline_parallel", "Trains a model whose blocks are spread over the ranks.",
                Precisions::bf16, true},
       .arrange = arrange,
       .plan = plan,

@@ -30,7 +30,7 @@ class ThreeDTrainer final : public Trainer {
                               const SharedPlan& plan);
   static constexpr Lesson<Flags> kLesson = {
       .info = {"09_3d_parallel",
-               "Trains a GPT-2 with data, pipeline and tensor parallelism at once.",
+               "Trains a model with data, pipeline and tensor parallelism at once.",
                Precisions::bf16, true},
       .arrange = arrange,
       .plan = plan,

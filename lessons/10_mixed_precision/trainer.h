@@ -25,7 +25,7 @@ class MixedPrecisionTrainer final : public Trainer {
     void add_to(CLI::App& app);
   };
   static constexpr Lesson<Flags> kLesson = {
-      {"10_mixed_precision", "Trains a GPT-2 in bf16 or fp16, with fp32 where it matters.",
+      {"10_mixed_precision", "Trains a model in bf16 or fp16, with fp32 where it matters.",
        Precisions::all}};
 
   MixedPrecisionTrainer(const TrainerContext& context, const Flags& flags);

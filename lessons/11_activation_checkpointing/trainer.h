@@ -24,7 +24,7 @@ class CheckpointingTrainer final : public Trainer {
   static constexpr Lesson<Flags> kLesson = {
       .info = {.name = "11_activation_checkpointing",
                .description =
-                   "Trains a GPT-2 that computes activations again instead of keeping them.",
+                   "Trains a model that computes activations again instead of keeping them.",
                .is_distributed = false},
       .describe = describe};
 

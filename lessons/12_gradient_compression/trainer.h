@@ -23,7 +23,7 @@ class CompressionTrainer final : public Trainer {
   };
   static constexpr Lesson<Flags> kLesson = {
       {"12_gradient_compression",
-       "Trains a GPT-2 on several ranks that send gradients in fewer bits."}};
+       "Trains a model on several ranks that send gradients in fewer bits."}};
 
   CompressionTrainer(const TrainerContext& context, const Flags& flags);
   ModelState& state() override { return state_; }

@@ -28,7 +28,7 @@ class SequenceParallelTrainer final : public Trainer {
   }
   static constexpr Lesson<Flags> kLesson = {
       .info = {"13_sequence_parallel",
-               "Trains a GPT-2 whose weights and tokens are split among the ranks."},
+               "Trains a model whose weights and tokens are split among the ranks."},
       .arrange = arrange};
 
   SequenceParallelTrainer(const TrainerContext& context, const Flags& flags);

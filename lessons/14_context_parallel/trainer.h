@@ -26,7 +26,7 @@ class ContextParallelTrainer final : public Trainer {
   static std::string describe(const Flags& flags, const RunConfig& config, const ProcessGrid& grid,
                               const SharedPlan&);
   static constexpr Lesson<Flags> kLesson = {
-      .info = {"14_context_parallel", "Trains a GPT-2 on sequences that ranks share."},
+      .info = {"14_context_parallel", "Trains a model on sequences that ranks share."},
       .arrange = arrange,
       .describe = describe};
 

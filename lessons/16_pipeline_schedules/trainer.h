@@ -22,7 +22,7 @@ class ScheduleTrainer final : public Trainer {
     return stages_text(config, *plan);
   }
   static constexpr Lesson<Flags> kLesson = {
-      .info = {"16_pipeline_schedules", "Trains a GPT-2 in a pipeline with smaller bubbles.",
+      .info = {"16_pipeline_schedules", "Trains a model in a pipeline with smaller bubbles.",
                Precisions::bf16, true},
       .arrange = arrange,
       .plan = plan,

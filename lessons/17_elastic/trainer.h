@@ -41,7 +41,7 @@ class ElasticTrainer final : public Trainer {
   }
   static constexpr Lesson<Flags> kLesson = {
       .info = {"17_elastic",
-               "Trains a GPT-2 on several ranks, and goes on with the others if one is lost."},
+               "Trains a model on several ranks, and goes on with the others if one is lost."},
       .arrange = arrange,
       .plan = plan,
       .describe = describe};
