@@ -71,9 +71,7 @@ double TensorParallelTrainer::evaluate(size_t num_batches) {
 }
 
 void TensorParallelTrainer::check_replicas() {
-  check_copies(
-      state_, context_.ranks->world,
-      {{ranks_, [](const Unit&, const Parameter& parameter) { return !parameter.split; }}});
+  check_copies(state_, context_.ranks->world, copies_of_slices(ranks_, layout_));
 }
 
 }  // namespace ladder

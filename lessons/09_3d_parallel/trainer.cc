@@ -185,10 +185,10 @@ double ThreeDTrainer::evaluate(size_t num_batches) {
 
 void ThreeDTrainer::check_replicas() {
   GridGroups& groups = *context_.ranks->groups;
-  check_copies(state_, context_.ranks->world,
-               {{context_.ranks->replicas()},
-                {groups[Axis::tensor], [](const Unit&, const Parameter& p) { return !p.split; }},
-                copies_of_shared_units(groups[Axis::embedding])});
+  std::vector<Copies> all = copies_of_slices(groups[Axis::tensor], stage_.layout);
+  all.push_back({context_.ranks->replicas()});
+  all.push_back(copies_of_shared_units(groups[Axis::embedding]));
+  check_copies(state_, context_.ranks->world, all);
 }
 
 std::string ThreeDTrainer::report() {

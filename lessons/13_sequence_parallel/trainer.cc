@@ -67,9 +67,7 @@ double SequenceParallelTrainer::evaluate(size_t num_batches) {
 }
 
 void SequenceParallelTrainer::check_replicas() {
-  check_copies(
-      state_, context_.ranks->world,
-      {{ranks_, [](const Unit&, const Parameter& parameter) { return !parameter.split; }}});
+  check_copies(state_, context_.ranks->world, copies_of_slices(ranks_, layout_));
 }
 
 }  // namespace ladder

@@ -14,7 +14,8 @@ namespace ladder::testing {
 // How many ranks of one axis, `other` among them, hold a copy of what `culprit` holds of this
 // parameter; of several axes the most; 0 if `other` has none. Which ranks these are follows from
 // how models are split: data-parallel and context-parallel ranks have the same of everything,
-// tensor-parallel ones of what is not split, the first stage and the last of the token embedding.
+// tensor-parallel ones of what is not split, some of them of a head of k and v, the first stage and
+// the last of the token embedding.
 inline size_t num_copies(const ProcessGrid& culprit, const ProcessGrid& other, const Parameter& p) {
   const bool same_stage = culprit.group_rank(Axis::pipeline) == other.group_rank(Axis::pipeline);
   const bool same_data =
@@ -24,9 +25,13 @@ inline size_t num_copies(const ProcessGrid& culprit, const ProcessGrid& other, c
     return at.group_rank(Axis::pipeline) == 0 ||
            at.group_rank(Axis::pipeline) + 1 == at.pipeline_size;
   };
-  const bool is_tied = p.name == "wte.weight" && is_end(culprit) && is_end(other);
+  const bool is_table = p.name == "wte.weight" || p.name == "embed_tokens.weight";
+  const bool is_tied = is_table && is_end(culprit) && is_end(other);
   const size_t on_data = same_stage && same_slice ? culprit.data_size * culprit.context_size : 1;
-  const size_t on_tensor = same_stage && same_data && !p.split ? culprit.tensor_size : 1;
+  const bool same_heads =
+      culprit.group_rank(Axis::tensor) / p.copies == other.group_rank(Axis::tensor) / p.copies;
+  const size_t of_slice = !p.split ? culprit.tensor_size : same_heads ? p.copies : 1;
+  const size_t on_tensor = same_stage && same_data ? of_slice : 1;
   const size_t on_pipeline =
       same_data && same_slice && is_tied && culprit.pipeline_size > 1 ? 2 : 1;
   const size_t most = std::max({on_data, on_tensor, on_pipeline});

@@ -52,13 +52,14 @@ std::string difference_of(ModelState& state, const Communicator& world, const Co
   Stream host(DeviceType::cpu);
   const TensorView all(found.data(), DType::int32, DeviceType::cpu, {kNumbers * group.size()});
   group.all_gather(host, all, all.rows(kNumbers * group.rank(), kNumbers), {}).wait(host);
+  const size_t count = copies.consecutive > 0 ? copies.consecutive : group.size();
+  const auto here = std::span(found).subspan(group.rank() / count * count, count);
   // This is the copy that most ranks have. If two are equally frequent, it is that of the first
   // rank.
-  const Copy usual = *std::ranges::max_element(found, {}, [&](const Copy& copy) {
-    return std::ranges::count(found, copy.hash, &Copy::hash);
-  });
+  const Copy usual = *std::ranges::max_element(
+      here, {}, [&](const Copy& copy) { return std::ranges::count(here, copy.hash, &Copy::hash); });
   std::string ranks;
-  for (const Copy& copy : found) {
+  for (const Copy& copy : here) {
     if (copy.hash != usual.hash) ranks += concat(ranks.empty() ? "" : " and ", "rank ", copy.rank);
   }
   if (ranks.empty()) return "";
@@ -69,6 +70,20 @@ std::string difference_of(ModelState& state, const Communicator& world, const Co
 
 Copies copies_of_shared_units(Communicator& group) {
   return {group, [](const Unit& unit, const Parameter&) { return unit.is_shared; }};
+}
+
+std::vector<Copies> copies_of_slices(Communicator& ranks, const Layout& layout) {
+  std::vector<Copies> all = {
+      {ranks, [](const Unit&, const Parameter& parameter) { return !parameter.split; }}};
+  size_t copies = 1;
+  for (const Unit& unit : layout.units()) {
+    for (const Parameter& parameter : unit.parameters) copies = std::max(copies, parameter.copies);
+  }
+  if (copies == 1) return all;
+  all.push_back({ranks,
+                 [](const Unit&, const Parameter& parameter) { return parameter.copies > 1; },
+                 copies});
+  return all;
 }
 
 void check_copies(ModelState& state, const Communicator& world, const std::vector<Copies>& all) {

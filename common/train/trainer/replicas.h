@@ -19,11 +19,15 @@ struct Copies {
   std::function<bool(const Unit&, const Parameter&)> which = [](const Unit&, const Parameter&) {
     return true;
   };
+  size_t consecutive = 0;  // so many ranks of the group, one after the other, do; 0: all of them
 };
 
 // Returns the copies that the first and the last pipeline stage hold of the units they share.
 // `group` has these two stages.
 Copies copies_of_shared_units(Communicator& group);
+// Returns the copies that tensor-parallel ranks hold: all of what is not split, some of a head of k
+// and v (Parameter::copies).
+std::vector<Copies> copies_of_slices(Communicator& ranks, const Layout& layout);
 
 // Throws an Error unless all copies are the same to the bit. It names the ranks of `world` whose
 // copies differ from those of most ranks. Collective over all groups: a rank checks every group

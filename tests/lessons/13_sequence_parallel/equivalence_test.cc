@@ -181,13 +181,17 @@ TEST_CASE("fewer tokens than a rank each are refused, and keeping what is recomp
 }
 
 TEST_CASE("a copy of a parameter that differs is found, and the rank named") {
-  const RunConfig config = split_config(DType::fp32, 24);
-  for (size_t ranks : {2, 4}) {
+  const auto require_named = [](const RunConfig& config, size_t ranks) {
     require_culprits_named<SequenceParallelTrainer>(config, ranks, [&](const ProcessGrid& grid) {
       return Layout(config.model, 1,
                     {.tensor_rank = grid.group_rank(Axis::tensor), .tensor_size = ranks});
     });
-  }
+  };
+  RunConfig config = split_config(DType::fp32, 24);
+  for (size_t ranks : {2, 4}) require_named(config, ranks);
+  // One head of k and v is on all four ranks; of two each is on two of them.
+  config.model.num_layers = 1;
+  for (size_t heads : {1, 2}) require_named(with_llama_block(config, heads), 4);
 }
 
 TEST_CASE("rank 0 alone is given tensors, in full") {
