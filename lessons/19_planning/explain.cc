@@ -20,7 +20,7 @@ Candidate on_all_ranks(const char* lesson, int zero_stage, const PlanRequest& re
 
 std::vector<Measure> measures_of_one() {
   return {{"one device, micro-batches of one sequence", {}},
-          {"recompute layernorms and GELU", {.recompute = "cheap"}},
+          {"recompute norms and activation functions", {.recompute = "cheap"}},
           {"recompute attention", {.recompute = "attention"}},
           {"recompute whole blocks", {.recompute = "block"}},
           {"keep the optimizer on the host, in fp32",

@@ -180,7 +180,7 @@ void plan(const PlanFlags& flags) {
   print(request_text(request, model));
   if (flags.explain) {
     print(explanation(request, model));
-    print(cards_text(flags.seconds));
+    print(cards_text(model, flags.seconds));
   }
   if (!has_limits(flags)) {
     const SearchResult result = search_plans(request, model, flags.top, flags.seconds);

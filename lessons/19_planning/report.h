@@ -25,9 +25,9 @@ std::string no_plan_text(const SearchResult& result, const PlanRequest& request)
 // choose among layouts on this cluster.
 std::string explanation(const PlanRequest& request, const ModelConfig& model);
 
-// Returns settings for known cards, alone, in pairs and in nodes of 8: the largest preset that
-// fits, and its fastest plan. Each search has its part of the seconds, at most 3.
-std::string cards_text(double seconds);
+// Returns settings for known cards, alone, in pairs and in nodes of 8: the largest preset of the
+// model's family that fits, and its fastest plan. The searches share the seconds.
+std::string cards_text(const ModelConfig& model, double seconds);
 
 // Returns bytes as GiB with one decimal.
 std::string gib(size_t bytes);

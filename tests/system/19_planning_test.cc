@@ -42,6 +42,7 @@ TEST_CASE("The printed command is what the lesson accepts, and takes the time th
                Flags{"--model", "gpt2-xl", "--cluster", "v100x1x8", "--global-batch-size", "8"},
                Flags{"--model", "gpt2-medium", "--cluster", "rtx3060", "--global-batch-size", "2"},
                Flags{"--model", "gpt2-xl", "--cluster", "rtx3090", "--global-batch-size", "4"},
+               Flags{"--model", "smollm2-135m", "--cluster", "h100", "--global-batch-size", "8"},
                Flags{"--cluster", "laptop", "--layers", "2", "--global-batch-size", "4"});
   const ProcessResult plan = run_plan(flags + Flags{"--top", "1", "--seconds", "10"});
   CAPTURE(flags, plan.out, plan.err);
@@ -55,18 +56,27 @@ TEST_CASE("The printed command is what the lesson accepts, and takes the time th
 }
 
 TEST_CASE("The reasons say what does not fit, and what would") {
-  const ProcessResult plan =
-      run_plan({"--model", "gpt2-xl", "--cluster", "rtx3090x2", "--global-batch-size", "64",
-                "--tokens", "1e9", "--explain"});
+  const ProcessResult plan = run_plan({"--model", "gpt2-xl", "--cluster", "rtx3090x2",
+                                       "--global-batch-size", "64", "--tokens", "1e9"});
   CAPTURE(plan.out, plan.err);
   REQUIRE(plan.status == 0);
   CHECK_THAT(plan.out,
              ContainsSubstring("02_ddp") && ContainsSubstring("does not fit: needs at least") &&
                  ContainsSubstring("(optimizer ") && ContainsSubstring("on 2 ranks fits"));
   CHECK_THAT(plan.out, ContainsSubstring("1e+09 tokens") && ContainsSubstring("device-years"));
+}
+
+TEST_CASE("The settings by card are of the model's family, and every card has a plan") {
+  const ProcessResult plan = run_plan({"--model", "llama-3.2-1b", "--sequence-length", "1024",
+                                       "--cluster", "h100", "--top", "1", "--explain"});
+  CAPTURE(plan.out, plan.err);
+  REQUIRE(plan.status == 0);
   CHECK_THAT(plan.out, ContainsSubstring("Out of memory?") && ContainsSubstring("One device."));
   // Its GPU has no bf16.
-  CHECK(number_in(plan.out, R"(\n  v100 +1  gpt2-\S+ +fp16 .* ([0-9.]+)\n)") < 31.8);
+  CHECK(number_in(plan.out, R"(\n  v100 +1  llama-\S+ +fp16 .* ([0-9.]+)\n)") < 31.8);
+  CHECK(number_in(plan.out, R"(\n  a100-80 +8  llama-3-8b +bf16 .* ([0-9.]+)\n)") < 80);
+  CHECK_THAT(plan.out, !ContainsSubstring("no plan") && !ContainsSubstring("nothing fits") &&
+                           !ContainsSubstring("gpt2"));
 }
 
 TEST_CASE("Where nothing fits, the planner says what comes closest") {
