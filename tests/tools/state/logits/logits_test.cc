@@ -1,4 +1,4 @@
-// A model that transformers saved, in three files, has the logits that transformers computed.
+// Models that transformers saved, each in three files, have the logits that transformers computed.
 #include "tools/state/logits/logits.h"
 
 #include <algorithm>
@@ -15,9 +15,11 @@ namespace ladder {
 namespace {
 
 const std::string kGolden = "tests/golden/gpt2_transformers";
+// Its files have bf16, its heads of k and v are fewer, and its frequencies are stretched.
+const std::string kLlama = "tests/golden/llama_transformers";
 
-std::vector<double> golden(const std::string& name) {
-  const SafetensorsReader reader(kGolden + "/logits.safetensors");
+std::vector<double> golden(const std::string& name, const std::string& folder = kGolden) {
+  const SafetensorsReader reader(folder + "/logits.safetensors");
   const SafetensorsEntry& entry = *reader.find(name);
   std::vector<double> values(entry.num_elements());
   reader.read(entry, {values.data(), DType::fp64, DeviceType::cpu, {values.size()}});
@@ -30,8 +32,8 @@ std::vector<int32_t> golden_tokens() {
 }
 
 // The largest difference, relative to the largest expected logit; infinite if one is NaN.
-double difference(const std::vector<double>& values) {
-  const std::vector<double> expected = golden("logits");
+double difference(const std::vector<double>& values, const std::string& folder = kGolden) {
+  const std::vector<double> expected = golden("logits", folder);
   REQUIRE(values.size() == expected.size());
   double largest = 0, scale = 0;
   for (size_t i = 0; i < values.size(); ++i) {
@@ -47,19 +49,20 @@ TEST_CASE("a sharded folder of transformers gives its logits to rounding") {
   // numbers about 1. 200 units of the last place are ten for each operation.
   const auto [dtype, unit] =
       GENERATE(table<DType, double>({{DType::fp64, 0x1p-53}, {DType::fp32, 0x1p-24}}));
-  CAPTURE(dtype);
-  const Logits logits = logits_of(kGolden, golden_tokens(), dtype);
+  const std::string folder = GENERATE(kGolden, kLlama);
+  CAPTURE(dtype, folder);
+  const Logits logits = logits_of(folder, golden_tokens(), dtype);
   CHECK(logits.vocab_size == 40);
-  const double off = difference(logits.values);
+  const double off = difference(logits.values, folder);
   CHECK(off <= 200 * unit);
   CHECK(off > 0);  // two programs that round in different places
 }
 
-// A copy of the golden folder that a test may change.
+// A copy of a golden folder that a test may change.
 class Copy : public TestFolder {
  public:
-  Copy() {
-    for (const auto& entry : std::filesystem::directory_iterator(kGolden)) {
+  explicit Copy(const std::string& folder = kGolden) {
+    for (const auto& entry : std::filesystem::directory_iterator(folder)) {
       write(entry.path().filename(), text_of(entry.path()));
     }
   }
@@ -80,6 +83,18 @@ TEST_CASE("the bound of the logits tells other heads, and one changed byte of a 
   file[file.size() - 2] = static_cast<char>(file[file.size() - 2] ^ 0x40);  // of an exponent
   byte.write("model-00003-of-00003.safetensors", file);
   CHECK(difference(logits_of(byte.path(), golden_tokens(), DType::fp32).values) > 1e-3);
+}
+
+TEST_CASE("the bound of the logits tells other rotary positions and another norm") {
+  const auto [from, to] = GENERATE(table<std::string, std::string>({
+      {"\"factor\": 32.0", "\"factor\": 8.0"},
+      {"\"rope_theta\": 500000.0", "\"rope_theta\": 10000.0"},
+      {"\"rms_norm_eps\": 1e-05", "\"rms_norm_eps\": 1e-03"},
+  }));
+  CAPTURE(from);
+  const Copy copy(kLlama);
+  copy.change("config.json", from, to);
+  CHECK(difference(logits_of(copy.path(), golden_tokens(), DType::fp32).values, kLlama) > 1e-3);
 }
 
 TEST_CASE("tokens and folders that do not fit are refused") {
