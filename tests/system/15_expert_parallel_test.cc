@@ -90,12 +90,19 @@ TEST_CASE("15: a folder of transformers has experts, and as many ranks share the
                          flags,
                      options);
   };
-  const ProcessResult result = run({});
+  const ProcessResult result = run({"--checkpoint", "kept", "--export", "again"});
   CAPTURE(result.out);
   require_success(result);
   CHECK_THAT(result.out, ContainsSubstring("experts  6 in every block") &&
                              ContainsSubstring("a rank holds 3") &&
                              ContainsSubstring("\n  layers.1: balance "));
+  // Each rank has written a part of the checkpoint.
+  require_success(run_process(
+      {program_path("tools/state/checkpoints/checkpoints"), "export", "kept", "same"}, options));
+  for (const char* file : {"config.json", "model.safetensors", "tokenizer.json"}) {
+    CAPTURE(file);
+    CHECK(read_text(folder.path() / "same" / file) == read_text(folder.path() / "again" / file));
+  }
   const ProcessResult refused = run({"--expert-parallel-size", "4"});
   CHECK(refused.status == 2);
   CHECK_THAT(refused.err, ContainsSubstring("--expert-parallel-size 4 does not divide 6 experts"));
