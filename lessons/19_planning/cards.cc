@@ -11,34 +11,7 @@ namespace {
 
 constexpr std::array kCards = {"rtx3060", "rtx3090", "a6000", "v100", "a100-40", "a100-80"};
 constexpr std::array<size_t, 3> kCounts = {1, 2, 8};
-// Some models have positions for far longer texts than one trains on.
 constexpr size_t kMostTokens = 4096;  // of a sequence
-
-// Returns the dense presets of the model's family, with sequences that are not too long.
-std::vector<ModelPreset> presets_like(const ModelConfig& model) {
-  std::vector<ModelPreset> found;
-  for (ModelPreset preset : presets()) {
-    const bool is_dense = preset.config.experts.num_experts == 0;
-    if (!is_dense || preset.config.is_gpt2() != model.is_gpt2()) continue;
-    preset.config.sequence_length = std::min(preset.config.sequence_length, kMostTokens);
-    found.push_back(preset);
-  }
-  return found;
-}
-
-PlanRequest request_for(const ModelPreset& preset, const std::string& card, size_t count) {
-  PlanRequest request{.model_flags = {"--model", std::string(preset.name), "--sequence-length",
-                                      concat(preset.config.sequence_length)},
-                      .cluster_name = count > 1 ? concat(card, "x", count) : card,
-                      .cluster = {},
-                      .num_ranks = count,
-                      .lessons = kPlannedLessons};
-  std::erase(request.lessons, "06_offload");
-  request.cluster = read_cluster(request.cluster_name);
-  request.dtype = default_dtype(request.cluster);
-  request.global_batch_size = default_batch(count, preset.config);
-  return request;
-}
 
 // Does any layout fit?
 bool fits(const PlanRequest& request, const ModelConfig& model) {
@@ -52,18 +25,27 @@ bool fits(const PlanRequest& request, const ModelConfig& model) {
   });
 }
 
-std::string card_text(const std::vector<ModelPreset>& models, const std::string& card, size_t count,
-                      double seconds) {
+std::string card_text(bool is_gpt2, const std::string& card, size_t count, double seconds) {
   const std::string name = format("  %-10s %5zu  ", card.c_str(), count);
-  for (size_t i = models.size(); i-- > 0;) {
-    const ModelPreset& preset = models[i];
-    const PlanRequest request = request_for(preset, card, count);
-    if (!fits(request, preset.config)) continue;
-    const SearchResult found = search_plans(request, preset.config, 1, seconds);
+  PlanRequest request;
+  request.cluster_name = count > 1 ? concat(card, "x", count) : card;
+  request.cluster = read_cluster(request.cluster_name);
+  request.num_ranks = count;
+  request.dtype = default_dtype(request.cluster);
+  std::ranges::remove_copy(kPlannedLessons, std::back_inserter(request.lessons), "06_offload");
+  for (size_t i = presets().size(); i-- > 0;) {
+    auto [preset, model, learning_rate, sample_tokens] = presets()[i];
+    if (model.is_gpt2() != is_gpt2 || model.experts.num_experts > 0) continue;
+    model.sequence_length = std::min(model.sequence_length, kMostTokens);
+    request.model_flags = {"--model", std::string(preset), "--sequence-length",
+                           concat(model.sequence_length)};
+    request.global_batch_size = default_batch(count, model);
+    if (!fits(request, model)) continue;
+    const SearchResult found = search_plans(request, model, 1, seconds);
     if (found.plans.empty()) return name + "no plan in so few seconds\n";
     const Plan& best = found.plans.front();
-    const double tokens = tokens_per_step(request, preset.config);
-    return name + format("%-14s %5s  %-18s %-9s %5zu %9s %6s\n", std::string(preset.name).c_str(),
+    const double tokens = tokens_per_step(request, model);
+    return name + format("%-14s %5s  %-18s %-9s %5zu %9s %6s\n", request.model_flags[1].c_str(),
                          compute_dtype(best.candidate, request).c_str(),
                          best.candidate.lesson.c_str(), best.candidate.recompute.c_str(),
                          best.candidate.micro_batch_size,
@@ -75,22 +57,20 @@ std::string card_text(const std::vector<ModelPreset>& models, const std::string&
 
 }  // namespace
 
-std::string cards_text(const ModelConfig& model, double seconds) {
+std::string cards_text(bool is_gpt2, double seconds) {
   std::string text = format(
       "\n  By card: the largest preset of this family that fits without the host's memory, with\n"
       "  sequences of at most %zu tokens.\n"
       "  %-10s %5s  %-14s %5s  %-18s %-9s %5s %9s %6s\n",
       kMostTokens, "card", "GPUs", "model", "dtype", "lesson", "recompute", "micro", "tokens/s",
       "GiB");
-  const std::vector<ModelPreset> models = presets_like(model);
-  const std::clock_t begin = std::clock();
-  size_t left = kCards.size() * kCounts.size();  // rows
+  const std::clock_t end = std::clock() + static_cast<std::clock_t>(seconds * CLOCKS_PER_SEC);
+  double left = kCards.size() * kCounts.size();  // rows
   for (const char* const card : kCards) {
     for (const size_t count : kCounts) {
-      const double spent = static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC;
-      // Most rows need less than an equal part of the seconds, and some more.
-      const double most = 2 * (seconds - spent) / static_cast<double>(left--);
-      text += card_text(models, card, count, std::max(0.0, most));
+      // Most rows need less than an equal part of what is left, and some more.
+      const double part = static_cast<double>(end - std::clock()) / CLOCKS_PER_SEC / left--;
+      text += card_text(is_gpt2, card, count, 2 * std::max(0.0, part));
     }
   }
   return text;

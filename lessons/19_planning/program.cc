@@ -54,26 +54,27 @@ void PlanFlags::add_to(CLI::App& app) {
       ->check(whole(1, 100'000'000));
   app.add_option("--dtype", dtype, "fp32, fp64, bf16 or fp16 [bf16 or fp16 if the device has it]")
       ->check(CLI::IsMember({"fp32", "fp64", "bf16", "fp16"}));
-  app.add_option("--lessons", lessons,
+  app.add_option("--lessons", allowed.lessons,
                  "Plan with these alone, with commas, such as 02,03,09 [all that can be planned]")
       ->delimiter(',')
       ->transform(planned_lesson());
-  app.add_option("--recompute", recompute_modes,
+  app.add_option("--recompute", allowed.recompute_modes,
                  "Plan with these modes of recomputation alone [none,cheap,attention,mlp,block]")
       ->delimiter(',')
       ->check(CLI::IsMember(kRecomputeModes).description(""));
-  app.add_option("--zero-stages", zero_stages, "Plan with these stages of ZeRO alone [0,1,2,3]")
+  app.add_option("--zero-stages", allowed.zero_stages,
+                 "Plan with these stages of ZeRO alone [0,1,2,3]")
       ->delimiter(',')
       ->check(whole(0, 3));
-  app.add_option("--pipeline-parallel-sizes", pipeline_sizes,
+  app.add_option("--pipeline-parallel-sizes", allowed.pipeline_sizes,
                  "Plan with so many stages of a pipeline alone, such as 1,2,4 [all that divide]")
       ->delimiter(',')
       ->check(whole(1, kMostRanks));
-  app.add_option("--tensor-parallel-sizes", tensor_sizes,
+  app.add_option("--tensor-parallel-sizes", allowed.tensor_sizes,
                  "Plan with tensor groups of these sizes alone [all that divide, within a node]")
       ->delimiter(',')
       ->check(whole(1, kMostRanks));
-  app.add_option("--no-overlap", no_overlap,
+  app.add_option("--no-overlap", allowed.no_overlap,
                  "Plan with lesson 09, with axes that communicate while nothing computes: data, "
                  "tensor, or both with a comma")
       ->delimiter(',')
@@ -98,15 +99,9 @@ void PlanFlags::add_to(CLI::App& app) {
 namespace {
 
 PlanRequest request_of(const PlanFlags& flags) {
-  PlanRequest request;
+  PlanRequest request = flags.allowed;
   request.model_flags = {"--model", flags.model};
   std::ranges::copy(flags.sizes, std::back_inserter(request.model_flags));
-  request.lessons = flags.lessons;
-  request.recompute_modes = flags.recompute_modes;
-  request.zero_stages = flags.zero_stages;
-  request.pipeline_sizes = flags.pipeline_sizes;
-  request.tensor_sizes = flags.tensor_sizes;
-  request.no_overlap = flags.no_overlap;
   request.cluster_name = flags.cluster;
   request.cluster = read_cluster(flags.cluster);
   request.num_ranks = flags.num_ranks > 0 ? flags.num_ranks : request.cluster.num_devices();
@@ -127,8 +122,8 @@ void check_together(const PlanFlags& flags) {
     throw UserError(is_measured ? "--measured and --cluster: take one of them"
                                 : "--cluster is required, such as --cluster h100x8; see --help");
   }
-  if (!flags.no_overlap.empty() && !flags.lessons.empty() &&
-      std::ranges::find(flags.lessons, "09_3d_parallel") == flags.lessons.end()) {
+  if (!flags.allowed.no_overlap.empty() && !flags.allowed.lessons.empty() &&
+      std::ranges::find(flags.allowed.lessons, "09_3d_parallel") == flags.allowed.lessons.end()) {
     throw UserError(
         "--no-overlap: of the lessons that are planned only 09 has it, and --lessons "
         "leaves it out");
@@ -180,7 +175,7 @@ void plan(const PlanFlags& flags) {
   print(request_text(request, model));
   if (flags.explain) {
     print(explanation(request, model));
-    print(cards_text(model, flags.seconds));
+    print(cards_text(model.is_gpt2(), flags.seconds));
   }
   if (!has_limits(flags)) {
     const SearchResult result = search_plans(request, model, flags.top, flags.seconds);

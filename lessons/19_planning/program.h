@@ -6,6 +6,7 @@
 
 #include "common/io/cli11.h"
 #include "common/train/trainer/lesson_info.h"
+#include "lessons/19_planning/candidate.h"
 #include "lessons/19_planning/choose.h"
 
 namespace ladder {
@@ -17,11 +18,8 @@ inline constexpr LessonInfo kPlanningLesson = {
 
 struct PlanFlags {
   std::string model = "tiny", cluster, dtype;
-  std::vector<std::string> sizes;                     // --layers and the like, with their values
-  std::vector<std::string> lessons, recompute_modes;  // that plans may use; empty: all
-  std::vector<int> zero_stages;                       // the same
-  std::vector<size_t> pipeline_sizes, tensor_sizes;   // the same
-  std::vector<std::string> no_overlap;  // axes that communicate while nothing computes
+  std::vector<std::string> sizes;  // --layers and the like, with their values
+  PlanRequest allowed;             // only what plans may use
   size_t num_ranks = 0, global_batch_size = 0, top = 5;
   double seconds = 60;
   Limits limits;                      // no tokens: how long training takes is not asked

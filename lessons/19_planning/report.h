@@ -27,7 +27,7 @@ std::string explanation(const PlanRequest& request, const ModelConfig& model);
 
 // Returns settings for known cards, alone, in pairs and in nodes of 8: the largest preset of the
 // model's family that fits, and its fastest plan. The searches share the seconds.
-std::string cards_text(const ModelConfig& model, double seconds);
+std::string cards_text(bool is_gpt2, double seconds);
 
 // Returns bytes as GiB with one decimal.
 std::string gib(size_t bytes);
