@@ -241,7 +241,9 @@ void check_split(const ModelConfig& config, size_t tensor_size, const std::strin
   if (can_split(config, tensor_size)) return;
   size_t works = std::min(tensor_size, config.num_heads);
   while (!can_split(config, works)) --works;
+  const size_t shared = config.num_key_value_heads();
   throw UserError(concat(asked, ": ", counted(config.num_heads, "head"),
+                         shared == config.num_heads ? "" : concat(" (", shared, " of k and v)"),
                          config.ffn == 0 ? "" : concat(", an inner layer of ", config.ffn),
                          " and a vocabulary of ", counted(config.vocab_size, "token"),
                          " cannot be split among ", counted(tensor_size, "rank"), "; ", works,

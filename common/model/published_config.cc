@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "common/io/json_file.h"
+#include "common/io/path.h"
 #include "common/io/printable.h"
 #include "common/model/published_families.h"
 #include "common/model/sublayer.h"
@@ -82,7 +83,9 @@ void require_publishable(const std::string& path, const ModelConfig& config) {
 }
 
 ModelConfig read_published_config(const std::string& path) {
-  return read(PublishedFile(path)).config;
+  const ModelConfig config = read(PublishedFile(path)).config;
+  named_by(concat(path, ":").c_str(), [&] { check_config(config); });
+  return config;
 }
 
 std::optional<size_t> published_end_of_text(const std::string& path) {

@@ -20,8 +20,8 @@ void require_publishable(const std::string& path, const ModelConfig& config);
 // Reads a config.json. What the file does not give has the value that transformers gives it. If
 // tokens see a window of fewer tokens than the file has positions, the model has as many positions
 // as the window. Throws a UserError that begins with the path if the file is damaged, or if it
-// describes a model that this program does not compute, such as one with another activation
-// function.
+// describes a model that cannot be (check_config()) or that this program does not compute, such as
+// one with another activation function.
 ModelConfig read_published_config(const std::string& path);
 
 // Returns the token that a config.json says ends a text, its "eos_token_id" (of several the first),

@@ -1,6 +1,7 @@
 #include "common/train/flags/model_flags.h"
 
 #include "common/io/path.h"
+#include "common/io/printable.h"
 #include "common/model/family.h"
 #include "common/model/published_config.h"
 #include "common/train/flags/inputs.h"
@@ -14,7 +15,8 @@ namespace {
 CLI::Option* add_choice(CLI::App& app, const FamilyChoice& choice, std::string& value) {
   const auto fault = [choice](const std::string& text) {
     ModelConfig scratch;
-    return choice.set(scratch, text) ? "" : concat("expected ", choice.expected);
+    return choice.set(scratch, text) ? ""
+                                     : concat("'", one_line(text), "' is not ", choice.expected);
   };
   return app.add_option(choice.flag(), value, choice.help)->check(CLI::Validator(fault, ""));
 }
@@ -74,9 +76,11 @@ void ModelFlags::add_to(CLI::App& app, RunConfig& config) {
 
 namespace {
 
-bool have_same_blocks(const ModelConfig& a, const ModelConfig& b) {
-  return a.num_layers == b.num_layers && a.num_heads == b.num_heads && a.hidden == b.hidden &&
-         a.is_gpt2() == b.is_gpt2();
+bool have_same_blocks(const ModelConfig& a, ModelConfig b) {
+  b.vocab_size = a.vocab_size;
+  b.sequence_length = a.sequence_length;
+  b.untied = a.untied;
+  return a.with_all_sizes() == b.with_all_sizes();
 }
 
 // Returns the preset with the blocks of this model, or the largest one that is not wider.

@@ -94,7 +94,7 @@ void Options::Raw::add_output_flags(CLI::App& app) {
       "virtual")
       ->check(path());
   add("--export", config.export_to,
-      "New folder: at the end the model, as transformers' GPT2LMHeadModel.from_pretrained opens it")
+      "New folder: at the end the model, as transformers opens it (AutoModelForCausalLM)")
       ->check(path());
   add("--peak-flops", config.peak_flops, "FLOP/s of one rank's device, to report mfu [unknown]")
       ->check(real(0, 1e30, true));
@@ -184,7 +184,10 @@ RunConfig Options::resolve(const ProcessGrid& grid, size_t node_size) const {
   const size_t data_size = grid.data_size, num_ranks = grid.world_size();
   const ModelPreset& preset = raw.model.resolve(config);
   if (config.model.experts.num_experts > 0 && !lesson_.has_experts) {
-    throw UserError(concat("--model ", config.model_name, " has experts; take 15_expert_parallel"));
+    const bool is_of_folder = !config.init.empty();
+    throw UserError(concat(is_of_folder ? "--init " : "--model ",
+                           is_of_folder ? config.init : config.model_name,
+                           " has experts; take 15_expert_parallel"));
   }
   config.dtype = parse_dtype(raw.dtype, lesson_);
   check_rounding(config, grid);

@@ -280,6 +280,9 @@ TEST_CASE("what a file of the Llama family has and this program does not compute
   Json json = llama_json();
   json.erase("hidden_size");
   CHECK(refusal(json) == "hidden_size is missing");
+  CHECK(refusal(changed(llama_json(), {{"num_key_value_heads", 3}})) ==
+        "--key-value-heads 3 does not divide --heads 4");
+  CHECK_THAT(refusal(changed(llama_json(), {{"head_dim", 5}})), StartsWith("--head-size 5: "));
 }
 
 TEST_CASE("a window shorter than the positions is the end of the model's positions") {

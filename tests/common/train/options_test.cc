@@ -7,9 +7,11 @@
 #include <sstream>
 #include <vector>
 
+#include "common/model/published_config.h"
 #include "kernels/runtime/check.h"
 #include "kernels/runtime/threads.h"
 #include "tests/catch.h"
+#include "tests/common/io/test_files.h"
 
 namespace ladder {
 namespace {
@@ -175,6 +177,28 @@ TEST_CASE("a preset brings shape, learning rate and sample; flags go before it")
   CHECK(config.optimizer.min_learning_rate == 0.05);
   CHECK(config.optimizer.warmup_steps == 2);
   CHECK(config.sample_tokens == 9);
+}
+
+TEST_CASE("a model of --init has the name of the preset with its blocks, or its own") {
+  const TestFolder folder;
+  const auto init_of = [&](const ModelConfig& model) {
+    folder.write("config.json", published_config(model, {}));
+    return "--sample 0 --init " + folder.path();
+  };
+  for (const char* name : {"nano", "gpt2", "llama-2-7b", "llama-3-8b", "llama-3-70b"}) {
+    CHECK(parse(init_of(find_preset(name).config)).model_name == name);
+  }
+  ModelConfig other = find_preset("llama-3-8b").config;
+  other.vocab_size = 256;
+  CHECK(parse(init_of(other)).model_name == "llama-3-8b");
+  other.rope_theta = 1e6;
+  CHECK(parse(init_of(other)).model_name == "of --init");
+  other.rope_theta = 5e5;
+  other.experts = {.num_experts = 4, .per_token = 2, .every = 1};
+  CHECK(fault(init_of(other)) ==
+        concat("--init ", folder.path(), " has experts; take 15_expert_parallel"));
+  CHECK(fault("--model mixtral-8x7b") ==
+        "--model mixtral-8x7b has experts; take 15_expert_parallel");
 }
 
 TEST_CASE("OMP_NUM_THREADS is the default of --threads, and no more") {

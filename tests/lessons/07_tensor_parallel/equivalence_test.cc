@@ -121,19 +121,27 @@ TEST_CASE("sizes that do not divide are refused, with one that does") {
   model.num_heads = 1;
   CHECK_THROWS_WITH(check_slices(model, 2),
                     ContainsSubstring(" 1 head and a vocabulary of 9 tokens"));
+  model = with_llama_block(split_config(DType::fp32, 24), 1).model;
+  model.num_heads = 12;
+  model.key_value_heads = 3;
+  CHECK_THROWS_WITH(check_slices(model, 2), ContainsSubstring(": 12 heads (3 of k and v)"));
   CHECK_THROWS_WITH(TensorParallelTrainer::arrange({.tensor_parallel_size = 4}, 2, 0),
                     "--tensor-parallel-size 4 on 2 ranks; start 4 of them, or take 09_3d_parallel, "
                     "which splits the batch too");
 }
 
 TEST_CASE("a copy of a parameter that differs is found, and the rank named") {
-  const RunConfig config = split_config(DType::fp32, 24);
-  for (size_t ranks : {2, 4}) {
+  const auto require_named = [](const RunConfig& config, size_t ranks) {
     require_culprits_named<TensorParallelTrainer>(config, ranks, [&](const ProcessGrid& grid) {
       return Layout(config.model, 1,
                     {.tensor_rank = grid.group_rank(Axis::tensor), .tensor_size = ranks});
     });
-  }
+  };
+  RunConfig config = split_config(DType::fp32, 24);
+  for (size_t ranks : {2, 4}) require_named(config, ranks);
+  // One head of k and v is on all four ranks; of two each is on two of them.
+  config.model.num_layers = 1;
+  for (size_t heads : {1, 2}) require_named(with_llama_block(config, heads), 4);
 }
 
 TEST_CASE("rank 0 alone is given tensors, in full") {
