@@ -11,6 +11,7 @@
 #include "kernels/elementwise.h"
 #include "kernels/embedding.h"
 #include "kernels/gelu.h"
+#include "kernels/head_norm.h"
 #include "kernels/layernorm.h"
 #include "kernels/matmul.h"
 #include "kernels/norm.h"
@@ -163,6 +164,26 @@ void add_of_todays_block(Cases& cases) {
     return BenchmarkCase::Call{
         [=, &make] { rmsnorm_backward(make.stream, din, dw, dout, in, weight, rstd); },
         rmsnorm_backward_cost(din, dw, weight, rstd)};
+  });
+  cases.add("head_norm_forward", Limit::bandwidth, [=](BenchmarkTensors& make) {
+    constexpr size_t kHeadSize = C / NH;
+    const TensorView qkv = make({R, (NH + 2 * NKV) * kHeadSize}, x), before = make({R, C}, x);
+    const TensorView rstd = make({R, NH}), weight = make({kHeadSize}, x);
+    return BenchmarkCase::Call{
+        [=, &make] {
+          head_norm_forward(make.stream, qkv, before, rstd, {0, NH}, weight, 1e-5);
+        },
+        head_norm_forward_cost(before, rstd, weight)};
+  });
+  cases.add("head_norm_backward", Limit::bandwidth, [=](BenchmarkTensors& make) {
+    constexpr size_t kHeadSize = C / NH;
+    const TensorView dqkv = make({R, (NH + 2 * NKV) * kHeadSize}, x), before = make({R, C}, x);
+    const TensorView rstd = make({R, NH}), weight = make({kHeadSize}, x), dw = make({kHeadSize});
+    return BenchmarkCase::Call{
+        [=, &make] {
+          head_norm_backward(make.stream, dqkv, dw, {0, NH}, before, weight, rstd);
+        },
+        head_norm_backward_cost(before, dw, weight, rstd)};
   });
   cases.add("swiglu_forward", Limit::bandwidth, [=](BenchmarkTensors& make) {
     const TensorView out = make({R, F}, x), in = make({R, 2 * F}, x);

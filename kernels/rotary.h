@@ -15,7 +15,7 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/kernel.h"
+#include "kernels/head_range.h"
 
 namespace ladder {
 
@@ -42,11 +42,6 @@ std::vector<double> rotary_frequencies(const Rotary& rotary, size_t head_size);
 // Fills a table (P, HS): its row p has the cosines of p * f_i, i < HS / 2, and then the sines. It
 // runs on the CPU. REQUIRES: the table is there, and is fp32 or fp64.
 void fill_rotary_table(TensorView table, const Rotary& rotary);
-
-// Heads [first, first + count) of those that lie side by side in a row: q's and k's are neighbours.
-struct HeadRange {
-  size_t first = 0, count = 0;
-};
 
 // Turns heads of every row, in place. For x1 and x2, elements i of a head's halves, and the cosine
 // c and sine s of element i in the table's row of the token's position:
@@ -111,12 +106,8 @@ inline void run_rotary(const char* kernel, const char* argument, Stream& stream,
   const size_t rows = have.num_dims() > 0 ? have[0] : 0;
   const size_t head_size = have.num_dims() > 1 ? have[1] / 2 * 2 : 0;
   expect.accumulated("table", table, {rows, head_size});
-  const size_t batch = x.shape()[0], tokens = x.shape()[1], columns = x.shape()[2];
-  const size_t num_heads = head_size == 0 ? 0 : columns / head_size;
-  if (heads.first > num_heads || heads.count > num_heads - heads.first) {
-    fail(concat(kernel, ": argument `", argument, "` has ", columns, " columns, fewer than heads ",
-                heads.first, " to ", heads.first + heads.count, " of ", head_size));
-  }
+  const size_t batch = x.shape()[0], tokens = x.shape()[1];
+  check_heads(kernel, argument, x.shape()[2], heads, head_size);
   if (positions.empty() && rows < tokens) {
     fail(concat(kernel, ": argument `table` has ", rows, " positions, the sequence ", tokens));
   }

@@ -3,31 +3,17 @@
 #include "kernels/rmsnorm.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "kernels/cpu/column_sums.h"
-#include "kernels/cpu/map.h"
+#include "kernels/cpu/rmsnorm_row.h"
 
 namespace ladder::cpu {
 namespace {
 
-// Computes one row of the output, and returns its rstd.
-template <class T, class A = Accumulate<T>>
-A forward_row(size_t n, T* out, const T* in, const T* weight, A epsilon) {
-  const A squares = lane_sum<A>(
-      n, [](auto x) { return x * x; }, in);
-  const A rstd = A{1} / std::sqrt(A{1} / static_cast<A>(n) * squares + epsilon);
-  map_in_thread([rstd](auto x, auto w) { return x * rstd * w; }, n, out, in, weight);
-  return rstd;
-}
-
 // Adds the gradient of one row to din.
 template <class T, class A = Accumulate<T>>
 void backward_row(size_t n, T* din, const T* dout, const T* in, const T* weight, A rstd) {
-  const A mean_gn =
-      A{1} / static_cast<A>(n) *
-      lane_sum<A>(
-          n, [rstd](auto d, auto w, auto x) { return d * w * (x * rstd); }, dout, weight, in);
+  const A mean_gn = rmsnorm_mean_gn(n, dout, in, weight, rstd);
   const auto added = [=](auto sum, auto d, auto w, auto x) {
     return sum + rstd * (d * w - x * rstd * mean_gn);
   };
@@ -47,7 +33,7 @@ void rmsnorm_forward(Stream&, TensorView out, TensorView rstd, ConstTensorView i
     A* const s = rstd.as<A>();
 #pragma omp parallel for schedule(static)
     for (size_t r = 0; r < rows; ++r) {
-      s[r] = forward_row(n, o + r * n, x + r * n, w, static_cast<A>(epsilon));
+      s[r] = rmsnorm_row(n, o + r * n, x + r * n, w, static_cast<A>(epsilon));
     }
   });
 }

@@ -6,6 +6,7 @@
 #include "kernels/elementwise.h"
 #include "kernels/embedding.h"
 #include "kernels/gelu.h"
+#include "kernels/head_norm.h"
 #include "kernels/layernorm.h"
 #include "kernels/matmul.h"
 #include "kernels/residual.h"
@@ -81,6 +82,24 @@ const Kernel kKernels[] = {
      0,
      false,
      [](const Views& v) { rmsnorm_backward(stream(), v[0], v[1], v[2], v[3], v[4], v[5]); }},
+    {"head_norm_forward",
+     {{"x", {2, 9}}, {"before", {2, 6}}, {"rstd", {2, 2}, Kind::sum}, {"weight", {3}}},
+     0,
+     false,
+     [](const Views& v) {
+       head_norm_forward(stream(), v[0], v[1], v[2], {1, 2}, v[3], 1e-5);
+     }},
+    {"head_norm_backward",
+     {{"dx", {2, 9}},
+      {"dweight", {3}, Kind::sum, false, true},
+      {"before", {2, 6}},
+      {"weight", {3}},
+      {"rstd", {2, 2}, Kind::sum}},
+     0,
+     false,
+     [](const Views& v) {
+       head_norm_backward(stream(), v[0], v[1], {1, 2}, v[2], v[3], v[4]);
+     }},
     {"swiglu_forward",
      {{"out", {2, 3}}, {"in", {2, 6}}},
      0,

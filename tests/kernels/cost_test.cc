@@ -8,6 +8,7 @@
 #include "kernels/dispatch.h"
 #include "kernels/elementwise.h"
 #include "kernels/embedding.h"
+#include "kernels/head_norm.h"
 #include "kernels/norm.h"
 #include "kernels/orthonormalize.h"
 #include "kernels/rmsnorm.h"
@@ -113,6 +114,14 @@ TEST_CASE("SwiGLU of 3 rows: 10 columns become 5, and gradients of 5 become 10")
   const ConstTensorView half = view({3, 5}), whole = view({3, 10});
   check_cost(swiglu_forward_cost(half, whole), 5 * 15, 120, 60);
   check_cost(swiglu_backward_cost(whole, half), 11 * 15, 60 + 120, 120);
+}
+
+TEST_CASE("the norms of 2 of 5 heads of 4, in 3 rows: the heads are read, saved and written") {
+  const ConstTensorView before = view({3, 8}, DType::bf16), weight = view({4}, DType::bf16);
+  const ConstTensorView rstd = view({3, 2}), dweight = view({4});
+  check_cost(head_norm_forward_cost(before, rstd, weight), 4 * 24, 48 + 8, 2 * 48 + 24);
+  check_cost(head_norm_backward_cost(before, dweight, weight, rstd), 10 * 24, 2 * 48 + 16 + 8 + 24,
+             48 + 16);
 }
 
 TEST_CASE(

@@ -13,6 +13,7 @@
 #include "kernels/elementwise.h"
 #include "kernels/embedding.h"
 #include "kernels/gelu.h"
+#include "kernels/head_norm.h"
 #include "kernels/layernorm.h"
 #include "kernels/matmul.h"
 #include "kernels/norm.h"
@@ -280,6 +281,23 @@ TEST_CASE("large: RMSNorm, SwiGLU and rotary positions") {
       if (!columns || !on_cpu) din.require_same(kColumns);
       if (columns || !on_cpu) dweight.require_same(8);
     }
+  }
+  SECTION("norms of heads") {
+    constexpr size_t kHeadSize = 512, kHeads = kColumns / kHeadSize;
+    const Shape row_rstd = {1, kHeads};
+    const Array weight(dtype, {kHeadSize}, random_values(dtype, kHeadSize, "weight"));
+    const HeadRange heads = {0, kHeads};
+    const Pair before = zeros(dtype, all, row), rstd = zeros(sums, {kRows, kHeads}, row_rstd);
+    run_both(kRows * kHeads, [&](auto pick) {
+      head_norm_forward(stream(), pick(x), pick(before), pick(rstd), heads, weight, 1e-5);
+    });
+    rstd.require_same(1);
+    before.require_same(kHeadSize);
+    x.require_same(kHeadSize);
+    run_both(kRows * kHeads, [&](auto pick) {
+      head_norm_backward(stream(), pick(x), {}, heads, pick(before), weight, pick(rstd));
+    });
+    x.require_same(kHeadSize);
   }
   SECTION("SwiGLU") {
     const Shape half = {kRows, kColumns / 2}, half_row = {1, kColumns / 2};

@@ -14,6 +14,7 @@
 #include "kernels/elementwise.h"
 #include "kernels/embedding.h"
 #include "kernels/gelu.h"
+#include "kernels/head_norm.h"
 #include "kernels/layernorm.h"
 #include "kernels/matmul.h"
 #include "kernels/norm.h"
@@ -135,6 +136,20 @@ TEST_CASE("layernorm and RMSNorm have no races") {
             cpu::layernorm_backward(stream, x, dweight, dbias, y, y, weight, mean, rstd);
             cpu::rmsnorm_forward(stream, y, rstd, x, weight, 1);
             cpu::rmsnorm_backward(stream, x, dweight, y, y, weight, rstd);
+          }) == 0);
+  }
+}
+
+TEST_CASE("norms of heads have no races") {
+  for (DType dtype : floats()) {
+    INFO(name_of(dtype));
+    const DType sums = accumulation_dtype(dtype);
+    const Array x = zeros(dtype, {kRows, kColumns}), before = zeros(dtype, {kRows, 200});
+    const Array rstd = zeros(sums, {kRows, 2}), weight = zeros(dtype, {100});
+    const Array dweight = zeros(sums, {100});
+    CHECK(races_in([&] {
+            cpu::head_norm_forward(stream, x, before, rstd, {1, 2}, weight, 1);
+            cpu::head_norm_backward(stream, x, dweight, {1, 2}, before, weight, rstd);
           }) == 0);
   }
 }

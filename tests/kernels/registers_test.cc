@@ -10,6 +10,7 @@
 #include "kernels/elementwise.h"
 #include "kernels/emulator/access.h"
 #include "kernels/emulator/launch.h"
+#include "kernels/head_norm.h"
 #include "kernels/layernorm.h"
 #include "kernels/matmul.h"
 #include "kernels/norm.h"
@@ -48,6 +49,9 @@ void launch_some(DType dtype) {
   const Array qkv(dtype, {1, rows, 3 * n}, Values(3 * rows * n, 1)), out(dtype, {1, rows, n}, ones);
   rmsnorm_forward(stream(), y, of_row, x, row, 1);
   rmsnorm_backward(stream(), y, dweight, x, x, row, of_row);
+  const Array rstds(sums, {rows, 4}, Values(4 * rows, 1)), head(dtype, {16}, Values(16, 1));
+  head_norm_forward(stream(), y, Array(dtype, {rows, n}), rstds, {0, 4}, head, 1);
+  head_norm_backward(stream(), y, Array(sums, {16}), {0, 4}, x, head, rstds);
   const Array both(dtype, {rows, 2 * n}, Values(2 * rows * n, 1));
   swiglu_forward(stream(), y, both);
   swiglu_backward(stream(), both, y, both);
