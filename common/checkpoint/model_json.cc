@@ -11,7 +11,7 @@ namespace {
 auto sizes_of(const ModelConfig& model) {
   const auto& [layers, heads, hidden, vocab, sequence_length, experts, ffn, untied, frozen,
                key_value_heads, head_size, norm, norm_epsilon, positions, rope_theta, rope_scaling,
-               mlp, biases] = model;
+               mlp, biases, qk_norm] = model;
   return std::tuple(layers, heads, hidden, vocab, sequence_length, experts, ffn, untied, frozen);
 }
 

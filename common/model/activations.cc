@@ -99,6 +99,10 @@ std::vector<ActivationSpec> block_activation_specs(const std::vector<Sublayer>& 
     add(O::norm, row_statistics, 1, false);                                  // rstd
     add(O::first, rows, is_here ? s.first.out : 0, true);
     specs.back().parts = s.first.parts;
+    add(O::first, rows, s.norms_heads ? s.query_key_columns() : 0, true);
+    if (s.norms_heads) specs.back().parts = {s.first.parts[0], s.first.parts[1]};
+    add(O::first, row_statistics, s.norms_heads ? s.num_heads + s.key_value_heads : 0, true);
+    specs.back().parts = {{"q", s.num_heads}, {"k", s.key_value_heads, s.key_value_heads}};
     add(O::core, head_statistics, s.num_heads, true);
     add(O::core, rows, is_here ? s.second.in : 0, true);
     add(O::second, rows, s.second.out, false);
@@ -190,8 +194,10 @@ Shape Activations::shape_of(const ActivationSpec& spec) const {
   switch (spec.kind) {
     case ActivationSpec::Kind::rows:
       return {rows_of(spec, part_, batch_ * tokens_), columns_of(spec, part_)};
-    case ActivationSpec::Kind::row_statistics:
-      return {rows_of(spec, part_, batch_ * tokens_)};
+    case ActivationSpec::Kind::row_statistics: {
+      const size_t count = rows_of(spec, part_, batch_ * tokens_);
+      return spec.split ? Shape{count, columns_of(spec, part_)} : Shape{count};
+    }
     case ActivationSpec::Kind::head_statistics:
       return {batch_, columns_of(spec, part_), tokens_};
   }

@@ -17,7 +17,7 @@ namespace ladder {
 struct ActivationSpec {
   enum class Kind {
     rows,             // (R, columns) in the compute dtype
-    row_statistics,   // (R) in the accumulation dtype: one value for each row
+    row_statistics,   // (R) in the accumulation dtype, or (R, columns) if it is split
     head_statistics,  // (B, NH, T) in the accumulation dtype: one value for each row and head
   };
   const char* name;

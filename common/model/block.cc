@@ -6,6 +6,7 @@
 #include "common/model/mlp_core.h"
 #include "common/model/norm.h"
 #include "kernels/fused_matmul.h"
+#include "kernels/head_norm.h"
 #include "kernels/matmul.h"
 #include "kernels/residual.h"
 #include "kernels/rotary.h"
@@ -22,6 +23,14 @@ template <class View>
 View by_sequence(View rows, const TensorView& logsumexp) {
   return rows.reshape({logsumexp.shape()[0], logsumexp.shape()[2], rows.shape()[1]});
 }
+
+// The heads of q, or those of k: where they lie in the output of `first`, the weight of their norm,
+// and what forward saves of them for backward.
+struct NormedHeads {
+  HeadRange heads;
+  P::Index weight;
+  TensorView before, rstd;
+};
 
 // A sublayer of a block: its activations `a`, its parameters w(), and its input in().
 struct SublayerCall {
@@ -42,6 +51,19 @@ struct SublayerCall {
   ConstTensorView w(P::Index i) const { return block.weights[sublayer.parameter(i)]; }
   TensorView inner(const Shape& shape) const { return block.workspace.inner.elements(0, shape); }
   bool is(Core core) const { return sublayer.core == core; }
+  // Returns q's and k's. Those of q come first in both of the activations. REQUIRES: norms_heads.
+  std::array<NormedHeads, 2> normed_heads() const {
+    const size_t rows = a[A::heads].shape()[0], size = sublayer.head_size();
+    const size_t queries = a[A::core].shape()[1] / size;
+    const auto heads = [&](size_t first, size_t count, P::Index weight) {
+      return NormedHeads{{first, count},
+                         weight,
+                         a[A::heads].elements(rows * first * size, {rows, count * size}),
+                         a[A::heads_rstd].elements(rows * first, {rows, count})};
+    };
+    return {heads(0, queries, P::query_norm),
+            heads(queries, a[A::heads_rstd].shape()[1] - queries, P::key_norm)};
+  }
   // Turns q and k, which lie in the first columns of x (R, columns of first), by their positions;
   // or their gradient back. Without rotary positions nothing happens.
   void turn(Stream& stream, TensorView x, Turn turn) const {
@@ -63,9 +85,10 @@ void core_forward(Stream& stream, const SublayerCall& s) {
 }
 
 // Computes d_first, the gradient with respect to the first linear layer's output. It may be the
-// activation `first`, unless the core is attention; for GELU it may be d_core, too.
+// activation `first`, unless the core is attention; for GELU it may be d_core, too. Adds the
+// gradients of the weights that norm q and k.
 void core_backward(Stream& stream, const SublayerCall& s, TensorView d_first,
-                   ConstTensorView d_core) {
+                   ConstTensorView d_core, const UnitView& gradients) {
   const TensorView first = s.a[A::first], statistics = s.a[A::statistics], core = s.a[A::core];
   if (!s.is(Core::attention)) {
     return mlp_core_backward(stream, s.sublayer.core, d_first, d_core, first);
@@ -74,6 +97,11 @@ void core_backward(Stream& stream, const SublayerCall& s, TensorView d_first,
                            by_sequence(d_core, statistics), by_sequence(core, statistics),
                            statistics, by_sequence(first, statistics));
   s.turn(stream, d_first, Turn::back);
+  if (!s.sublayer.norms_heads) return;
+  for (const NormedHeads& of : s.normed_heads()) {
+    head_norm_backward(stream, d_first, gradients[s.sublayer.parameter(of.weight)], of.heads,
+                       of.before, s.w(of.weight), of.rstd);
+  }
 }
 
 // The first linear layer; and the core, too, if one kernel runs both.
@@ -82,6 +110,12 @@ void first_forward(Stream& stream, const SublayerCall& s, bool with_core) {
   const ConstTensorView rows = s.block.tensor.enter(stream, s.a[A::norm], s.block.workspace.hidden);
   if (with_core) return matmul_bias_gelu(stream, s.a[A::core], s.a[A::first], rows, weight, bias);
   linear_forward(stream, s.a[A::first], rows, weight, bias, s.sublayer.first.out_first);
+  if (s.sublayer.norms_heads) {
+    for (const NormedHeads& of : s.normed_heads()) {
+      head_norm_forward(stream, s.a[A::first], of.before, of.rstd, of.heads, s.w(of.weight),
+                        s.sublayer.norm_epsilon);
+    }
+  }
   s.turn(stream, s.a[A::first], Turn::forward);
 }
 
@@ -168,7 +202,7 @@ ConstTensorView linears_backward(Stream& stream, const SublayerCall& s, TensorVi
     if (!g(P::second_bias).empty()) bias_backward(stream, g(P::second_bias), d_residual);
     if (!g(P::first_weight).empty()) normed = tensor.enter_again(stream, s.a[A::norm], gathered);
   }
-  if (!core.is_fused) core_backward(stream, s, core.d_first, core.d_core);
+  if (!core.is_fused) core_backward(stream, s, core.d_first, core.d_core, gradients);
   // The weight's half finds d_first where `first` lay.
   if (s.is(Core::attention) && !with_weights) copy(stream, s.a[A::first], core.d_first);
   linear_backward_input(stream, scratch, core.d_first, s.w(P::first_weight), first.out_first);

@@ -1,8 +1,9 @@
 // A transformer block, forward and backward, as a walk over its sublayers (sublayer.h). For GPT-2:
 //   middle = in + attention(layernorm_1(in) Wa + ba) Wp + bp
 //   out    = middle + gelu(layernorm_2(middle) Wf + bf) Wm + bm
-// and for the Llama family, whose q and k are turned by their positions before attention:
-//   middle = in + attention(turn(rmsnorm_1(in) Wa)) Wp
+// and for the Llama family, whose q and k are turned by their positions before attention, and may
+// be normed before that, head by head:
+//   middle = in + attention(turn(norm_heads(rmsnorm_1(in) Wa))) Wp
 //   out    = middle + swiglu(rmsnorm_2(middle) Wf) Wm
 // A micro-batch has B sequences of T tokens, which are R = B T rows of C elements (the hidden
 // size). Attention has NH heads. Each of N tensor-parallel ranks has NH / N of the heads: C / N
@@ -79,7 +80,7 @@ enum class BackwardHalf { both, input, weight };
 //
 // In two halves it does the same with the same bits. The half `input` turns d_residual into the
 // gradient with respect to the block's input, which the block before waits for, and adds the
-// gradients of the layernorms' parameters. The half `weight`, which may run any time later, adds
+// gradients of the norms' parameters. The half `weight`, which may run any time later, adds
 // those of the linear layers; it reads neither weights, d_residual nor `in`. For it the first half
 // writes the gradients of the linear layers' outputs over activations that backward has used up:
 // `first` and `out` of each sublayer. So the halves need no memory of their own, but a

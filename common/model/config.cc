@@ -27,6 +27,14 @@ constexpr ModelConfig tied(ModelConfig config) {
   return config;
 }
 
+// Qwen3: q and k are normed. Heads have a size of their own.
+constexpr ModelConfig qwen3(ModelConfig config, size_t head_size) {
+  config.qk_norm = QkNorm::rmsnorm;
+  config.head_size = head_size;
+  config.norm_epsilon = 1e-6;
+  return config;
+}
+
 // Qwen2: q, k and v have biases.
 constexpr ModelConfig qwen2(ModelConfig config) {
   config.biases = Biases::qkv;
@@ -47,10 +55,11 @@ constexpr ModelConfig mixture(ModelConfig config, size_t num_experts, size_t per
 
 // The sizes are those of the models' papers and of their published config.json: GPT-2 [Radford19],
 // GPT-3 [Brown20]; Llama 2 and 3 (meta-llama), SmolLM2 (HuggingFaceTB/SmolLM2-135M), Qwen2.5
-// (Qwen/Qwen2.5-0.5B), TinyLlama (TinyLlama/TinyLlama_v1.1), Mixtral (mistralai/Mixtral-8x7B-v0.1).
-// nano and tiny are ours, and so is 70b: the sizes of Llama 2 70B in GPT-2's block. nano-llama and
-// tiny-llama have as many parameters in a block as nano and tiny, biases and norms left out. Llama
-// 3 405B is that of the first 8,192 tokens of context, as it was trained [Dubey24, section 3.4].
+// (Qwen/Qwen2.5-0.5B), Qwen3 (Qwen/Qwen3-0.6B), TinyLlama (TinyLlama/TinyLlama_v1.1), Mixtral
+// (mistralai/Mixtral-8x7B-v0.1). nano and tiny are ours, and so is 70b: the sizes of Llama 2 70B in
+// GPT-2's block. nano-llama and tiny-llama have as many parameters in a block as nano and tiny,
+// biases and norms left out. Llama 3 405B is that of the first 8,192 tokens of context, as it was
+// trained [Dubey24, section 3.4].
 constexpr ModelPreset kPresets[] = {
     {"nano", {2, 2, 32, 256, 32}, 2e-3, 256},
     {"tiny", {4, 4, 128, 256, 128}, 2e-3, 256},
@@ -64,6 +73,7 @@ constexpr ModelPreset kPresets[] = {
     {"tiny-llama", tied(llama(4, 4, 128, 256, 128, 2, 384, 1e4)), 2e-3, 256},
     {"smollm2-135m", tied(llama(30, 9, 576, 49152, 8192, 3, 1536, 1e5)), 6e-4, 32},
     {"qwen2.5-0.5b", qwen2(tied(llama(24, 14, 896, 151936, 32768, 2, 4864, 1e6))), 3e-4, 32},
+    {"qwen3-0.6b", qwen3(tied(llama(28, 16, 1024, 151936, 40960, 8, 3072, 1e6)), 128), 3e-4, 32},
     {"tinyllama-1.1b", llama(22, 32, 2048, 32000, 2048, 4, 5632, 1e4), 4e-4, 32},
     {"llama-3.2-1b",
      scaled(tied(llama(16, 32, 2048, 128256, 131072, 8, 8192, 5e5)), {.factor = 32}), 3e-4, 32},

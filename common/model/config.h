@@ -29,6 +29,7 @@ enum class Positions { learned, rotary };  // a table of embeddings, or turns of
 enum class MlpCore { gelu, swiglu };
 // Which linear layers of a block have a bias: all, the one that computes q, k and v, or none.
 enum class Biases { all, qkv, none };
+enum class QkNorm { none, rmsnorm };  // of q and k, each head by itself
 
 struct ModelConfig {
   size_t num_layers = 0;       // L
@@ -54,6 +55,7 @@ struct ModelConfig {
   std::optional<Llama3Scaling> rope_scaling = {};
   MlpCore mlp = MlpCore::gelu;
   Biases biases = Biases::all;
+  QkNorm qk_norm = QkNorm::none;
 
   bool operator==(const ModelConfig&) const = default;
 

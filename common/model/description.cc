@@ -21,6 +21,14 @@ void add_norm(UnitSpec& unit, const std::string& name, Norm norm, size_t hidden,
   unit.parameters.push_back({.name = name + ".bias", .shape = {hidden}, .index = index + 1});
 }
 
+// Adds the weight of a norm of heads. Each of several ranks has a copy of it and some of the heads,
+// so it is split into one slice: its gradient on a rank is that of the rank's heads.
+void add_head_norm(UnitSpec& unit, const std::string& name, size_t head_size, size_t index) {
+  add_norm(unit, name, Norm::rmsnorm, head_size, index);
+  unit.parameters.back().split = TensorSplit::columns;
+  unit.parameters.back().most_slices = 1;
+}
+
 // Adds the weights of the layer's parts, which get `index`, and then the biases.
 void add_linear(UnitSpec& unit, const std::string& group, const Linear& linear, size_t index) {
   for (const LinearPart& part : linear.parts) {
@@ -62,6 +70,10 @@ UnitSpec block_unit(const std::vector<Sublayer>& sublayers, const std::string& n
     add_norm(unit, concat(name, ".", s.norm_name), s.norm, s.first.in, s.parameter(P::norm_weight));
     if (s.num_experts > 0) continue;
     add_linear(unit, group, s.first, s.parameter(P::first_weight));
+    if (s.norms_heads) {
+      add_head_norm(unit, group + ".q_norm", s.head_size(), s.parameter(P::query_norm));
+      add_head_norm(unit, group + ".k_norm", s.head_size(), s.parameter(P::key_norm));
+    }
     add_linear(unit, group, s.second, s.parameter(P::second_weight));
   }
   return unit;

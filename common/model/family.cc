@@ -46,6 +46,7 @@ constexpr std::array kNorms = {"layernorm", "rmsnorm"};
 constexpr std::array kPositions = {"learned", "rotary"};
 constexpr std::array kMlps = {"gelu", "swiglu"};
 constexpr std::array kBiases = {"all", "qkv", "none"};
+constexpr std::array kQkNorms = {"none", "rmsnorm"};
 
 template <auto member, const auto& names>
 constexpr auto named_choice(const char* name, const char* help, const char* expected) {
@@ -109,6 +110,8 @@ constexpr std::array kChoices = {
     named_choice<&ModelConfig::mlp, kMlps>("mlp", "gelu or swiglu [gelu]", "gelu or swiglu"),
     named_choice<&ModelConfig::biases, kBiases>(
         "biases", "The linear layers that have one: all, qkv or none [all]", "all, qkv or none"),
+    named_choice<&ModelConfig::qk_norm, kQkNorms>(
+        "qk-norm", "What norms q and k, head by head: none or rmsnorm [none]", "none or rmsnorm"),
 };
 
 }  // namespace

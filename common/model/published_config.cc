@@ -67,10 +67,19 @@ std::string published_config(const ModelConfig& config, std::optional<int32_t> e
 void require_publishable(const std::string& path, const ModelConfig& config) {
   const ExpertsConfig& experts = config.experts;
   const auto refuse = [&](const std::string& why) { throw UserError(concat(path, ": ", why)); };
+  const bool norms_heads = config.qk_norm == QkNorm::rmsnorm;
+  if (norms_heads && config.biases != Biases::none) {
+    refuse("the model has norms of q and k and biases, and a Qwen3 of transformers has no biases");
+  }
   if (experts.num_experts == 0) return;
   if (config.is_gpt2()) refuse("the model has experts, and a GPT-2 of transformers has none");
   if (config.biases != Biases::none) {
     refuse("the model has experts and biases, and a Mixtral of transformers has no biases");
+  }
+  if (norms_heads) {
+    refuse(
+        "the model has experts and norms of q and k, and a Mixtral of transformers has no such "
+        "norms");
   }
   if (experts.every != 1) {
     refuse(concat("--moe-every ", experts.every,

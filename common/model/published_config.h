@@ -10,7 +10,8 @@
 
 namespace ladder {
 
-// Returns the text of config.json for the model: a GPT-2, Llama, Qwen 2, Mistral or Mixtral.
+// Returns the text of config.json for the model: a GPT-2, Llama, Qwen 2, Qwen 3, Mistral or
+// Mixtral.
 // `end_of_text` is the token that begins and ends a document, if the vocabulary has one.
 std::string published_config(const ModelConfig& config, std::optional<int32_t> end_of_text);
 

@@ -13,8 +13,10 @@ struct Type {
   const char* name;  // "model_type" in the file
   const char* architecture;
   Biases biases;
+  QkNorm qk_norm;
   bool has_experts;
   size_t key_value_heads;  // 0: as many as heads
+  size_t head_size;        // 0: hidden size / heads
   double epsilon, theta;
   // Tokens see so many tokens, themselves included; 0: all. Some types need a flag for it.
   bool always_has_window;
@@ -22,10 +24,13 @@ struct Type {
 };
 
 constexpr Type kTypes[] = {
-    {"llama", "LlamaForCausalLM", Biases::none, false, 0, 1e-6, 1e4, false, 0},
-    {"qwen2", "Qwen2ForCausalLM", Biases::qkv, false, 32, 1e-6, 1e4, false, 4096},
-    {"mistral", "MistralForCausalLM", Biases::none, false, 8, 1e-6, 1e4, true, 4096},
-    {"mixtral", "MixtralForCausalLM", Biases::none, true, 8, 1e-5, 1e6, true, 0},
+    {"llama", "LlamaForCausalLM", Biases::none, QkNorm::none, false, 0, 0, 1e-6, 1e4, false, 0},
+    {"qwen2", "Qwen2ForCausalLM", Biases::qkv, QkNorm::none, false, 32, 0, 1e-6, 1e4, false, 4096},
+    {"qwen3", "Qwen3ForCausalLM", Biases::none, QkNorm::rmsnorm, false, 32, 128, 1e-6, 1e4, false,
+     4096},
+    {"mistral", "MistralForCausalLM", Biases::none, QkNorm::none, false, 8, 0, 1e-6, 1e4, true,
+     4096},
+    {"mixtral", "MixtralForCausalLM", Biases::none, QkNorm::none, true, 8, 0, 1e-5, 1e6, true, 0},
 };
 
 const Type* find_type(const std::string& name) {
@@ -37,6 +42,7 @@ const Type* find_type(const std::string& name) {
 // transformers, a Mistral's need not.
 const Type& type_of(const ModelConfig& config) {
   if (config.experts.num_experts > 0) return *find_type("mixtral");
+  if (config.qk_norm == QkNorm::rmsnorm) return *find_type("qwen3");
   if (config.biases == Biases::qkv) return *find_type("qwen2");
   return *find_type(config.hidden % config.num_heads == 0 ? "llama" : "mistral");
 }
@@ -134,6 +140,7 @@ PublishedModel read_llama(const PublishedFile& file) {
   config.positions = Positions::rotary;
   config.mlp = MlpCore::swiglu;
   config.biases = type.biases;
+  config.qk_norm = type.qk_norm;
   config.untied = !file.flag("tie_word_embeddings", false);
   config.norm_epsilon = file.number("rms_norm_eps", type.epsilon);
   read_rotary(file, type, config);
@@ -141,6 +148,7 @@ PublishedModel read_llama(const PublishedFile& file) {
     config.key_value_heads = file.size(
         "num_key_value_heads", type.key_value_heads > 0 ? type.key_value_heads : config.num_heads);
   }
+  config.head_size = type.head_size;
   if (file.has("head_dim")) config.head_size = file.size("head_dim");
   if (type.has_experts) read_experts(file, config);
   // Defaults are written as such, so that models with the same sizes are equal.

@@ -60,6 +60,7 @@ std::vector<Sublayer> llama_sublayers(const ModelConfig& config) {
            .core = Core::attention,
            .num_heads = config.num_heads,
            .key_value_heads = key_heads,
+           .norms_heads = config.qk_norm == QkNorm::rmsnorm,
            .is_rotary = true},
           {.index = kMlp,
            .names = {"norm_2", "gate_up", "swiglu", "out"},
@@ -79,11 +80,6 @@ std::vector<Sublayer> llama_sublayers(const ModelConfig& config) {
 }
 
 double weights_of(const Linear& linear) { return number_of(linear.in * linear.out); }
-
-// Of q and k, all heads.
-size_t rotary_columns(const Sublayer& s) {
-  return (s.num_heads + s.key_value_heads) * (s.second.in / s.num_heads);
-}
 
 }  // namespace
 
@@ -137,8 +133,10 @@ double operation_flops(const Sublayer& sublayer, SublayerOperation::Index operat
       return (sublayer.norm == Norm::layernorm ? 8 : 4) * number_of(first.in);
     case SublayerOperation::first: {
       const double biases = first.has_bias ? number_of(first.out) : 0;
-      const double turned = sublayer.is_rotary ? 3 * number_of(rotary_columns(sublayer)) : 0;
-      return 2 * weights_of(first) + biases + turned;
+      // Of each element of q and k.
+      const double on_heads = (sublayer.norms_heads ? 4 : 0) + (sublayer.is_rotary ? 3 : 0);
+      return 2 * weights_of(first) + biases +
+             (on_heads > 0 ? on_heads * number_of(sublayer.query_key_columns()) : 0);
     }
     case SublayerOperation::core:
       if (sublayer.core == Core::gelu) return 8 * number_of(second.in);

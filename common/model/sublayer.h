@@ -78,6 +78,8 @@ struct SublayerParameter {
     norm_bias,
     first_weight,
     first_bias,
+    query_norm,
+    key_norm,
     second_weight,
     second_bias,
     kCount
@@ -89,10 +91,10 @@ struct ExpertParameter {
   enum Index : size_t { first_weight, first_bias, second_weight, second_bias, kCount };
 };
 // What a sublayer's forward saves for backward: mean and rstd of the norm (RMSNorm has no mean),
-// the core's statistics (attention's logsumexp; others have none), and the outputs of its
-// operations.
+// the heads of q and k before their norms and these norms' rstd, the core's statistics (attention's
+// logsumexp; others have none), and the outputs of its operations.
 struct SublayerActivation {
-  enum Index : size_t { norm, mean, rstd, first, statistics, core, out, kCount };
+  enum Index : size_t { norm, mean, rstd, first, heads, heads_rstd, statistics, core, out, kCount };
 };
 
 inline constexpr size_t kNumSublayers = 2;  // of a block
@@ -121,6 +123,7 @@ struct Sublayer {
   Core core;
   size_t num_heads = 0;        // of attention
   size_t key_value_heads = 0;  // of attention, for k and for v
+  bool norms_heads = false;    // whether q and k are normed, head by head (kernels/head_norm.h)
   bool is_rotary = false;      // whether q and k are turned by their positions (kernels/rotary.h)
   // If it is not 0, a router and so many copies of first, core and second take their place. They
   // are operations of their own, and have units of their own. [Shazeer17]
@@ -130,6 +133,9 @@ struct Sublayer {
   size_t parameter(SublayerParameter::Index i) const {
     return index * SublayerParameter::kCount + i;
   }
+  // Of attention. The first two of its linear layer's parts are q and k.
+  size_t head_size() const { return second.in / num_heads; }
+  size_t query_key_columns() const { return (num_heads + key_value_heads) * head_size(); }
 };
 
 // Returns the sublayers of a block without experts, and those of block `block` of the model.

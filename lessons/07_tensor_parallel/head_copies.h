@@ -1,5 +1,6 @@
-// Heads of k and v that several tensor-parallel ranks have, because there are fewer heads than
-// ranks. Each rank computes the part of their gradients that comes from its own heads of q.
+// What several tensor-parallel ranks have copies of, while they split the heads: heads of k and v,
+// where there are fewer of them than ranks, and the weights that norm q and k, which all heads
+// share. Each rank computes the part of their gradients that comes from its own heads.
 #pragma once
 
 #include <vector>
@@ -23,13 +24,17 @@ class HeadCopies {
   void sum(Stream& stream, TensorView gradients);
 
  private:
-  void sum_range(Stream& stream, TensorView range);
-  // Sends to copy `to`, and receives from copy `from`.
+  // Gradients that lie together, and the ranks that have a copy: so many consecutive ones.
+  struct Copied {
+    FlatRange range;
+    size_t copies;
+  };
+  void sum_range(Stream& stream, TensorView range, size_t copies);
+  // Sends to rank `to`, and receives from rank `from`.
   void exchange(Stream& stream, size_t to, ConstTensorView sent, size_t from, TensorView received);
 
   Communicator& ranks_;
-  size_t copies_ = 1;  // of each such parameter
-  std::vector<FlatRange> ranges_;
+  std::vector<Copied> copied_;
   Tensor parts_;  // from each rank with a copy, what it has of the elements that this rank sums
 };
 

@@ -50,6 +50,10 @@ CASES = {
     "mixtral": ("MixtralForCausalLM", {"hidden_size": 12, "intermediate_size": 7, "num_attention_heads": 2,
                                        "num_key_value_heads": 1, "num_local_experts": 3,
                                        "num_experts_per_tok": 2}),
+    # Norms of q and k; heads that are wider together than the hidden size.
+    "qwen3": ("Qwen3ForCausalLM", {"hidden_size": 14, "intermediate_size": 9, "num_attention_heads": 3,
+                                   "num_key_value_heads": 1, "head_dim": 10, "tie_word_embeddings": True,
+                                   "rms_norm_eps": 1e-3}),
 }
 
 

@@ -19,7 +19,9 @@ constexpr size_t kMostRanks = 8;
 class Drawing {
  public:
   Drawing(uint32_t number, uint32_t attempt)
-      : random_(number * 1000 + attempt), family_random_(~(number * 1000 + attempt)) {}
+      : random_(number * 1000 + attempt),
+        family_random_(~(number * 1000 + attempt)),
+        norm_random_(~(number * 1000 + attempt) / 2) {}
   DrawnRun run();
 
  private:
@@ -49,11 +51,12 @@ class Drawing {
   void draw_model();
   void draw_family(size_t heads);
   void draw_block(size_t heads);
+  void draw_head_norms();
   void draw_batch();
   void draw_memory();
   void draw_connection();
 
-  std::mt19937 random_, family_random_;
+  std::mt19937 random_, family_random_, norm_random_;
   DrawnRun run_;
   size_t tensor_ = 1, context_ = 1, stages_ = 1, data_ = 1;
   size_t layers_ = 0, tokens_ = 0, micro_batches_ = 0;
@@ -191,6 +194,14 @@ void Drawing::draw_block(size_t heads) {
   size_t shared = 1 + below(heads);  // heads of q that share one of k and v
   while (heads % shared != 0) --shared;
   add("--key-value-heads", heads / shared);
+  draw_head_norms();
+}
+
+// Of every second such block, by numbers of their own, too.
+void Drawing::draw_head_norms() {
+  std::swap(random_, norm_random_);
+  if (one_in(2)) add("--qk-norm", "rmsnorm");
+  std::swap(random_, norm_random_);
 }
 
 void Drawing::draw_batch() {

@@ -47,14 +47,17 @@ inline RunConfig split_config(DType dtype, size_t micro_batch_size) {
   return config;
 }
 
-// The run with the Llama family's block: so many heads of k and v, and biases on q, k and v.
-inline RunConfig with_llama_block(RunConfig config, size_t key_value_heads) {
+// The run with the Llama family's block: so many heads of k and v, and biases on q, k and v. With
+// norms of q and k, or without.
+inline RunConfig with_llama_block(RunConfig config, size_t key_value_heads,
+                                  QkNorm qk_norm = QkNorm::none) {
   ModelConfig& model = config.model;
   model.key_value_heads = key_value_heads;
   model.norm = Norm::rmsnorm;
   model.positions = Positions::rotary;
   model.mlp = MlpCore::swiglu;
   model.biases = Biases::qkv;
+  model.qk_norm = qk_norm;
   model.ffn = 3 * model.hidden;
   check_config(model);
   return config;

@@ -94,7 +94,8 @@ bool shows(MakeProgram make, const std::string& flag, ComparedBy by, const std::
                         "contiguous", "data",
                         "ulysses",    "1,2,1",
                         "1,1,1,1,1",  "optimizer",
-                        text_file,    "llama3:8,1,4,64"};
+                        text_file,    "llama3:8,1,4,64",
+                        "rmsnorm"};
   const std::vector<Flags> besides = {
       {},
       {"--dtype", "bf16"},

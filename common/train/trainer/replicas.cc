@@ -1,6 +1,7 @@
 #include "common/train/trainer/replicas.h"
 
 #include <algorithm>
+#include <set>
 #include <span>
 #include <string>
 
@@ -75,14 +76,16 @@ Copies copies_of_shared_units(Communicator& group) {
 std::vector<Copies> copies_of_slices(Communicator& ranks, const Layout& layout) {
   std::vector<Copies> all = {
       {ranks, [](const Unit&, const Parameter& parameter) { return !parameter.split; }}};
-  size_t copies = 1;
+  std::set<size_t> numbers;
   for (const Unit& unit : layout.units()) {
-    for (const Parameter& parameter : unit.parameters) copies = std::max(copies, parameter.copies);
+    for (const Parameter& parameter : unit.parameters) numbers.insert(parameter.copies);
   }
-  if (copies == 1) return all;
-  all.push_back({ranks,
-                 [](const Unit&, const Parameter& parameter) { return parameter.copies > 1; },
-                 copies});
+  numbers.erase(1);
+  for (const size_t copies : numbers) {
+    all.push_back({ranks,
+                   [copies](const Unit&, const Parameter& p) { return p.copies == copies; },
+                   copies});
+  }
   return all;
 }
 

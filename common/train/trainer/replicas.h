@@ -25,8 +25,8 @@ struct Copies {
 // Returns the copies that the first and the last pipeline stage hold of the units they share.
 // `group` has these two stages.
 Copies copies_of_shared_units(Communicator& group);
-// Returns the copies that tensor-parallel ranks hold: all of what is not split, some of a head of k
-// and v (Parameter::copies).
+// Returns the copies that tensor-parallel ranks hold: all of what is not split, some or all of a
+// slice (Parameter::copies).
 std::vector<Copies> copies_of_slices(Communicator& ranks, const Layout& layout);
 
 // Throws an Error unless all copies are the same to the bit. It names the ranks of `world` whose

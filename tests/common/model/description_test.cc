@@ -49,6 +49,7 @@ TEST_CASE("presets have as many parameters as the published models") {
   const std::pair<const char*, size_t> expected[] = {{"gpt2", 124'439'808},
                                                      {"smollm2-135m", 134'515'008},
                                                      {"qwen2.5-0.5b", 494'032'768},
+                                                     {"qwen3-0.6b", 596'049'920},
                                                      {"tinyllama-1.1b", 1'100'048'384},
                                                      {"llama-3.2-1b", 1'235'814'400},
                                                      {"llama-2-7b", 6'738'415'616},

@@ -43,6 +43,7 @@ TEST_CASE("every choice of every preset reads back from its text") {
     read.rope_scaling = defaults.rope_scaling;
     read.mlp = defaults.mlp;
     read.biases = defaults.biases;
+    read.qk_norm = defaults.qk_norm;
     CHECK(read == preset.config);
   }
 }
@@ -60,6 +61,7 @@ TEST_CASE("texts that are no value are refused") {
         "llama3:8,4,1,8192", "llama3:8,1,4,0", "llama3:nan,1,4,8192", "llama3:8,1,inf,8192"}},
       {"mlp", {"relu", ""}},
       {"biases", {"some", ""}},
+      {"qk-norm", {"layernorm", "yes", ""}},
   };
   for (const auto& [name, values] : texts) {
     for (const char* value : values) {
@@ -82,7 +84,7 @@ TEST_CASE("the two families are not mixed") {
   const std::pair<const char*, const char*> choices[] = {
       {"key-value-heads", "2"}, {"head-size", "8"},  {"norm-epsilon", "1e-06"},
       {"positions", "rotary"},  {"rope-theta", "5"}, {"rope-scaling", "llama3:8,1,4,8192"},
-      {"mlp", "swiglu"},        {"biases", "none"},
+      {"mlp", "swiglu"},        {"biases", "none"},  {"qk-norm", "rmsnorm"},
   };
   for (const auto& [name, value] : choices) {
     CHECK_THAT(refusal(with(kGpt2, name, value)),
@@ -133,6 +135,30 @@ TEST_CASE("four ranks that split two key-value heads have each of them twice") {
     }
   }
   CHECK(counted == describe(kLlama).num_parameters());
+}
+
+TEST_CASE("every rank has the weights that norm its heads, and one of the copies counts") {
+  ModelConfig model = kLlama;
+  model.qk_norm = QkNorm::rmsnorm;
+  const size_t layers = model.num_layers, head_size = model.head_columns();
+  CHECK(describe(model).num_parameters() ==
+        describe(kLlama).num_parameters() + layers * 2 * head_size);
+  for (size_t size : {1, 4}) {
+    for (size_t rank = 0; rank < size; ++rank) {
+      const Layout layout(model, 1, {.tensor_rank = rank, .tensor_size = size});
+      for (const char* name :
+           {"layers.3.self_attn.q_norm.weight", "layers.3.self_attn.k_norm.weight"}) {
+        const Parameter& norm = parameter_of(layout, name);
+        CHECK(norm.shape == Shape{head_size});
+        CHECK(norm.full_shape == norm.shape);
+        CHECK(norm.copies == size);
+        CHECK(norm.counted == (rank == 0));
+        CHECK(norm.initial_value == 1);
+        CHECK(norm.initial_deviation == 0);
+        CHECK_FALSE(norm.decays());
+      }
+    }
+  }
 }
 
 TEST_CASE("q, k and v are seen as one matrix, which none of them can leave") {

@@ -111,9 +111,9 @@ TEST_CASE("unit_of finds each parameter in the flat buffer") {
     const UnitView view = unit_of(layout, u, view_of(flat));
     for (size_t i = 0; i < layout.unit(u).parameters.size(); ++i) {
       const Parameter& parameter = layout.unit(u).parameters[i];
-      CHECK(view[i].shape() == parameter.shape);
-      CHECK(view[i].as<double>()[0] ==
-            static_cast<double>(layout.unit(u).offset + parameter.offset));
+      const TensorView found = view[parameter.index];
+      CHECK(found.shape() == parameter.shape);
+      CHECK(found.as<double>()[0] == static_cast<double>(layout.unit(u).offset + parameter.offset));
     }
   }
 }

@@ -65,8 +65,8 @@ std::vector<std::string> differences(const Golden& golden, const ModelConfig& co
 }
 
 TEST_CASE("fp64: loss, logits and every gradient as transformers computes them") {
-  const auto [name, gradients] =
-      GENERATE(table<std::string, size_t>({{"llama", 21}, {"qwen2", 26}, {"mistral", 21}}));
+  const auto [name, gradients] = GENERATE(
+      table<std::string, size_t>({{"llama", 21}, {"qwen2", 26}, {"qwen3", 24}, {"mistral", 21}}));
   CAPTURE(name);
   const Golden golden(name);
   size_t parameters = 0;
@@ -78,12 +78,16 @@ TEST_CASE("fp64: loss, logits and every gradient as transformers computes them")
 
 TEST_CASE("the files' configurations are those of the script") {
   const ModelConfig llama = Golden("llama").config, qwen2 = Golden("qwen2").config,
-                    mistral = Golden("mistral").config;
+                    qwen3 = Golden("qwen3").config, mistral = Golden("mistral").config;
   CHECK(llama.num_key_value_heads() == 1);
   CHECK(llama.untied);
   CHECK(llama.rope_scaling == Llama3Scaling{4, 1, 4, 12});
   CHECK(qwen2.biases == Biases::qkv);
   CHECK_FALSE(qwen2.untied);
+  CHECK(qwen2.qk_norm == QkNorm::none);
+  CHECK(qwen3.qk_norm == QkNorm::rmsnorm);
+  CHECK(qwen3.biases == Biases::none);
+  CHECK(qwen3.head_columns() == 10);
   CHECK(mistral.head_columns() == 6);
   CHECK(mistral.query_columns() != mistral.hidden);
 }
@@ -115,6 +119,33 @@ TEST_CASE("the comparison finds mistakes that people made") {
   SECTION("one weight is off by 1e-9") {
     change = [](const Parameter& parameter, Values& values) {
       if (parameter.name == "layers.1.mlp.up_proj.weight") values[5] += 1e-9;
+    };
+  }
+  CHECK(differences(golden, config, change).size() > 15);
+}
+
+TEST_CASE("the comparison finds mistakes with the norms of q and k") {
+  const Golden golden("qwen3");
+  ModelConfig config = golden.config;
+  Change change;
+  SECTION("left out") { config.qk_norm = QkNorm::none; }
+  SECTION("q is normed with k's weight") {
+    change = [&](const Parameter& parameter, Values& values) {
+      const std::string k = "layers.0.self_attn.k_norm.weight";
+      if (parameter.name == "layers.0.self_attn.q_norm.weight")
+        values = golden.values("param." + k);
+    };
+  }
+  SECTION("the halves of a weight change places") {
+    change = [](const Parameter& parameter, Values& values) {
+      if (!parameter.name.ends_with("k_norm.weight")) return;
+      std::rotate(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2),
+                  values.end());
+    };
+  }
+  SECTION("one weight is off by 1e-9") {
+    change = [](const Parameter& parameter, Values& values) {
+      if (parameter.name == "layers.1.self_attn.k_norm.weight") values[5] += 1e-9;
     };
   }
   CHECK(differences(golden, config, change).size() > 15);

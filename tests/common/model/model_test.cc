@@ -54,9 +54,9 @@ double difference(TestModel& model, const Tokens& tokens, const Tokens& targets,
 
 TEST_CASE("gradients are the derivatives of the mean loss") {
   set_num_threads(1);
-  const ModelConfig config =
-      GENERATE(ModelConfig(kSmall), small_with(20, false), small_with(40, false),
-               small_with(0, true), llama_like(small_with(10, true)), llama_like(kSmall));
+  const ModelConfig config = GENERATE(
+      ModelConfig(kSmall), small_with(20, false), small_with(40, false), small_with(0, true),
+      llama_like(small_with(10, true)), llama_like(kSmall), qwen3_like(kSmall));
   CAPTURE(config.ffn, config.untied, config.is_gpt2());
   TestModel model(config, DType::fp64, 3, 7);
   model.randomize(0.3);
@@ -94,7 +94,7 @@ TEST_CASE("a second micro-batch adds to the gradients") {
 // micro-batches run.
 TEST_CASE("backward in two halves gives the same bits, with other work in between") {
   const DType dtype = GENERATE(DType::fp32, DType::fp64);
-  const ModelConfig config = GENERATE(ModelConfig(kSmall), llama_like(kSmall));
+  const ModelConfig config = GENERATE(ModelConfig(kSmall), llama_like(kSmall), qwen3_like(kSmall));
   TestModel whole(config, dtype, 3, 7), halves(config, dtype, 3, 7);
   for (TestModel* model : {&whole, &halves}) model->randomize(0.3);
   const Tokens tokens(3, 7, 11, "tokens"), targets(3, 7, 11, "targets");

@@ -112,7 +112,8 @@ TEST_CASE("another model is refused, and both sides are named") {
       {"vocab_size", 1e18, "1e+18, expected a whole number from 1"},
       {"n_inner", 61, "61, but the model has --ffn 60"},
       {"n_inner", "61", "\"61\", expected a whole number from 1"},
-      {"model_type", "qwen3", "\"qwen3\", this program has gpt2, llama, qwen2, mistral, mixtral"},
+      {"model_type", "gemma2",
+       "\"gemma2\", this program has gpt2, llama, qwen2, qwen3, mistral, mixtral"},
       {"model_type", nullptr, "null, expected a text"},
       {"activation_function", "gelu", "\"gelu\", this program's GPT-2 has \"gelu_new\""},
       {"layer_norm_epsilon", 1e-6, "1e-06, this program's GPT-2 has 1e-05"},
@@ -197,6 +198,11 @@ TEST_CASE("Llama: what is not given is what transformers takes for the model's t
     expected.biases = Biases::qkv;
     CHECK(typed("qwen2") == expected);
     expected.biases = Biases::none;
+    expected.qk_norm = QkNorm::rmsnorm;
+    expected.head_size = 128;
+    CHECK(typed("qwen3") == expected);
+    expected.qk_norm = QkNorm::none;
+    expected.head_size = 0;
     expected.norm_epsilon = 1e-5;
     expected.rope_theta = 1e6;
     expected.experts = {.num_experts = 8, .per_token = 2, .every = 1};
@@ -260,6 +266,7 @@ TEST_CASE("what a file of the Llama family has and this program does not compute
           {"llama", "hidden_act", "gelu", "\"gelu\", this program's llama has \"silu\""},
           {"llama", "attention_bias", true, "true, this program's llama has false"},
           {"mistral", "attention_bias", true, "true, this program's mistral has false"},
+          {"qwen3", "attention_bias", true, "true, this program's qwen3 has false"},
           {"qwen2", "mlp_bias", true, "true, this program's qwen2 has false"},
           {"llama", "partial_rotary_factor", 0.5, "0.5, this program's llama has 1.0"},
           {"llama", "quantization_config", 8, "8, this program's llama has null"},
@@ -322,6 +329,16 @@ TEST_CASE("a model of the Llama family is read as it was written, under transfor
     config.biases = Biases::qkv;
     config.untied = false;
     type = "qwen2", architecture = "Qwen2ForCausalLM";
+  }
+  SECTION("Qwen 3") {
+    config.qk_norm = QkNorm::rmsnorm;
+    config.head_size = 10;
+    config.norm_epsilon = 1e-6;
+    type = "qwen3", architecture = "Qwen3ForCausalLM";
+  }
+  SECTION("Qwen 3 with heads of hidden / heads") {
+    config.qk_norm = QkNorm::rmsnorm;
+    type = "qwen3", architecture = "Qwen3ForCausalLM";
   }
   SECTION("heads that do not divide the hidden size") {
     config.head_size = 10;
@@ -407,6 +424,16 @@ TEST_CASE("a model that transformers does not have cannot be published") {
   qwen2.biases = Biases::qkv;
   CHECK(fault_of(qwen2, {.num_experts = 4, .per_token = 2, .every = 1}) ==
         "out: the model has experts and biases, and a Mixtral of transformers has no biases");
+  ModelConfig qwen3 = llama();
+  qwen3.qk_norm = QkNorm::rmsnorm;
+  CHECK(fault_of(qwen3, {}) == "");
+  CHECK(fault_of(qwen3, {.num_experts = 4, .per_token = 2, .every = 1}) ==
+        "out: the model has experts and norms of q and k, and a Mixtral of transformers has no "
+        "such norms");
+  qwen3.biases = Biases::qkv;
+  CHECK(fault_of(qwen3, {}) ==
+        "out: the model has norms of q and k and biases, and a Qwen3 of transformers has no "
+        "biases");
 }
 
 }  // namespace

@@ -188,8 +188,9 @@ Values gradients_of(TestModel& model, const RecomputePlan& plan, size_t num_buff
 
 TEST_CASE("every mode gives the bits of none, with one micro-batch in flight and with two") {
   const DType dtype = GENERATE(DType::fp32, DType::fp64, DType::bf16, DType::fp16);
-  const ModelConfig config = GENERATE(ModelConfig(kSmall), llama_like(kSmall));
-  INFO(name_of(dtype) << (config.is_gpt2() ? "" : ", Llama"));
+  const ModelConfig config = GENERATE(ModelConfig(kSmall), llama_like(kSmall), qwen3_like(kSmall));
+  INFO(name_of(dtype) << (config.is_gpt2() ? "" : ", Llama")
+                      << (config.qk_norm == QkNorm::none ? "" : ", norms of q and k"));
   TestModel model(config, dtype, 2, 7);
   if (model.gradients.dtype() != accumulation_dtype(dtype)) {
     model.gradients = Tensor(memory(), Category::gradients, accumulation_dtype(dtype),

@@ -110,6 +110,14 @@ inline ModelConfig llama_like(ModelConfig config) {
   return config;
 }
 
+// The same with norms of q and k, and no biases.
+inline ModelConfig qwen3_like(ModelConfig config) {
+  config = llama_like(std::move(config));
+  config.biases = Biases::none;
+  config.qk_norm = QkNorm::rmsnorm;
+  return config;
+}
+
 // A model with everything that one rank needs to train it.
 struct TestModel {
   TestModel(const ModelConfig& config, DType dtype_, size_t batch, size_t tokens,

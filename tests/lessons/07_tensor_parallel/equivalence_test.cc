@@ -46,11 +46,26 @@ TEST_CASE("heads of k and v that several ranks have: one sum of their gradients,
   }
 }
 
+TEST_CASE("norms of q and k: each rank adds its heads' part of their gradients, once") {
+  for (size_t key_value_heads : {2, 4}) {
+    const auto config = [&](size_t micro_batch) {
+      return with_llama_block(split_config(DType::fp64, micro_batch), key_value_heads,
+                              QkNorm::rmsnorm);
+    };
+    const Record oracle = record_oracle(config(24));
+    for (size_t ranks : {2, 4}) {
+      INFO(key_value_heads << " heads, " << ranks << " ranks");
+      require_split_run<TensorParallelTrainer>(oracle, config(6), ranks, {});
+    }
+  }
+}
+
 // The gradients lie in Layout::trained(), where frozen parameters leave no room.
 TEST_CASE("heads of k and v that several ranks have, beside frozen parameters") {
   const auto config = [](size_t micro_batch) {
-    RunConfig run = with_llama_block(split_config(DType::fp64, micro_batch), 2);
-    run.model.frozen = {"layers.0.input_layernorm.weight", "layers.1.mlp.down_proj.weight"};
+    RunConfig run = with_llama_block(split_config(DType::fp64, micro_batch), 2, QkNorm::rmsnorm);
+    run.model.frozen = {"layers.0.input_layernorm.weight", "layers.1.mlp.down_proj.weight",
+                        "layers.2.self_attn.q_norm.weight"};
     return run;
   };
   require_split_run<TensorParallelTrainer>(record_oracle(config(24)), config(6), 4, {});
@@ -87,24 +102,29 @@ TEST_CASE("bytes and activations are as the README says") {
 
 TEST_CASE("today's block: bytes and activations with heads of k and v on several ranks") {
   const size_t r = 24 * 16, c = 32, l = 4, nh = 4, d = 8, f = 96;
+  const QkNorm qk_norm = GENERATE(QkNorm::none, QkNorm::rmsnorm);
+  const size_t norms = qk_norm == QkNorm::none ? 0 : 1;
   for (size_t heads : {1, 2, 4}) {
-    const RunConfig config = with_llama_block(split_config(DType::fp32, 24), heads);
+    const RunConfig config = with_llama_block(split_config(DType::fp32, 24), heads, qk_norm);
     for (size_t n : {2, 4}) {
-      INFO(heads << " heads, " << n << " ranks");
+      INFO(heads << " heads, " << n << " ranks, " << norms << " norms of q and k");
       const Prediction prediction =
           predict<TensorParallelTrainer>(config, {.tensor_size = n, .rank = n - 1}, {});
       const size_t own = std::max<size_t>(heads / n, 1), copies = n * own / heads;
       const TrafficKey sends = {Purpose::gradient, Collective::send, Axis::tensor};
-      CHECK(prediction.step.count(sends) == (copies > 1 ? 1 : 0));
-      if (copies > 1) {
-        // k's and v's weights, and their biases.
-        const size_t elements = 2 * own * d * c + 2 * own * d;
+      CHECK(prediction.step.count(sends) == (copies > 1 || norms > 0 ? 1 : 0));
+      // k's and v's weights, and their biases; the weights that norm q and k.
+      const size_t elements = 2 * own * d * c + 2 * own * d, of_norms = norms * 2 * d;
+      if (copies > 1 || norms > 0) {
         CHECK(prediction.step.at(sends).payload_bytes ==
-              l * 2 * (copies - 1) * elements / copies * sizeof(float));
+              l * (2 * (copies - 1) * elements / copies + 2 * (n - 1) * of_norms / n) *
+                  sizeof(float));
       }
+      // With norms q and k are kept as they were before, too, and a number for each head.
+      const size_t own_heads = nh / n + own, kept_heads = norms * own_heads * (d + 1);
       const size_t columns = 4 * c + nh * d / n + 2 * own * d + nh * d / n + 3 * f / n;
       CHECK(prediction.device[Category::activations] ==
-            r * (l * (columns + nh / n + 2) + 2 * c + 1) * sizeof(float));
+            r * (l * (columns + kept_heads + nh / n + 2) + 2 * c + 1) * sizeof(float));
     }
   }
 }
@@ -142,6 +162,8 @@ TEST_CASE("a copy of a parameter that differs is found, and the rank named") {
   // One head of k and v is on all four ranks; of two each is on two of them.
   config.model.num_layers = 1;
   for (size_t heads : {1, 2}) require_named(with_llama_block(config, heads), 4);
+  // The weights of q's and k's norms are on all.
+  require_named(with_llama_block(config, 2, QkNorm::rmsnorm), 4);
 }
 
 TEST_CASE("rank 0 alone is given tensors, in full") {

@@ -35,11 +35,14 @@ TEST_CASE("the gradients, parameters and moments of lesson 01, and memory and by
 }
 
 TEST_CASE("today's block, with heads of k and v that several ranks have") {
-  const Record oracle = record_oracle(with_llama_block(split_config(DType::fp64, 24), 2));
+  const QkNorm qk_norm = GENERATE(QkNorm::none, QkNorm::rmsnorm);
+  const auto config = [&](size_t micro_batch) {
+    return with_llama_block(split_config(DType::fp64, micro_batch), 2, qk_norm);
+  };
+  const Record oracle = record_oracle(config(24));
   for (size_t ranks : {2, 4}) {
     for (const auto& flags : {SequenceParallelTrainer::Flags{}, kKeep}) {
-      require_split_run<SequenceParallelTrainer>(
-          oracle, with_llama_block(split_config(DType::fp64, 3), 2), ranks, flags);
+      require_split_run<SequenceParallelTrainer>(oracle, config(3), ranks, flags);
     }
   }
 }

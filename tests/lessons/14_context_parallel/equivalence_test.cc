@@ -49,6 +49,14 @@ TEST_CASE("today's block: the ring sends the heads of k and v alone, with their 
   CHECK(sent(config) == sent(with_llama_block(config, 2)));
 }
 
+TEST_CASE("norms of q and k: a rank norms its tokens, and what ranks send is as large as before") {
+  const auto config = [](DType dtype, size_t micro_batch) {
+    return with_llama_block(odd_config(dtype, micro_batch), 1, QkNorm::rmsnorm);
+  };
+  require_run(record_oracle(config(DType::fp64, 24)), config(DType::fp64, 12), 3,
+              flags_for(kAll, Slicing::zigzag));
+}
+
 TEST_CASE("with data parallelism, and with accumulation") {
   const Record oracle = record_oracle(odd_config(DType::fp64, 24));
   const auto run = [&](size_t ranks, size_t context_size) {

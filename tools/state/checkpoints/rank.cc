@@ -103,12 +103,14 @@ OwnedSlices::OwnedSlices(const ModelConfig& model, const ProcessGrid& grid,
 }
 
 std::vector<Copy> copies_of(const Layout& layout, const ProcessGrid& grid) {
-  // The first tensor-parallel rank writes what they do not split, and the first stage what two
-  // have.
+  // Of the tensor-parallel ranks that hold the same, the first one writes it, and the first stage
+  // what two have.
   const auto writer = [&](const Unit& unit, const Parameter& parameter) {
     ProcessGrid at = grid;
     if (unit.is_copy) at.rank = at.rank_at(Axis::pipeline, 0);
-    if (!parameter.split) at.rank = at.rank_at(Axis::tensor, 0);
+    const size_t tensor_rank = at.group_rank(Axis::tensor);
+    const size_t copies = parameter.split ? parameter.copies : at.tensor_size;
+    at.rank = at.rank_at(Axis::tensor, tensor_rank - tensor_rank % copies);
     return at.rank;
   };
   std::vector<Copy> copies;
