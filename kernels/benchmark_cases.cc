@@ -25,7 +25,7 @@ namespace {
 
 constexpr size_t C = 768, NH = 12, V = 50257;
 // Today's block of the same hidden size: 4 heads of keys and values, and F = 8 C / 3.
-constexpr size_t NKV = 4, F = 2048;
+constexpr size_t NKV = 4, F = 2048, kHeadSize = C / NH;
 
 // The cases that the functions below add.
 struct Cases {
@@ -166,7 +166,6 @@ void add_of_todays_block(Cases& cases) {
         rmsnorm_backward_cost(din, dw, weight, rstd)};
   });
   cases.add("head_norm_forward", Limit::bandwidth, [=](BenchmarkTensors& make) {
-    constexpr size_t kHeadSize = C / NH;
     const TensorView qkv = make({R, (NH + 2 * NKV) * kHeadSize}, x), before = make({R, C}, x);
     const TensorView rstd = make({R, NH}), weight = make({kHeadSize}, x);
     return BenchmarkCase::Call{
@@ -176,7 +175,6 @@ void add_of_todays_block(Cases& cases) {
         head_norm_forward_cost(before, rstd, weight)};
   });
   cases.add("head_norm_backward", Limit::bandwidth, [=](BenchmarkTensors& make) {
-    constexpr size_t kHeadSize = C / NH;
     const TensorView dqkv = make({R, (NH + 2 * NKV) * kHeadSize}, x), before = make({R, C}, x);
     const TensorView rstd = make({R, NH}), weight = make({kHeadSize}, x), dw = make({kHeadSize});
     return BenchmarkCase::Call{
@@ -196,7 +194,6 @@ void add_of_todays_block(Cases& cases) {
                                swiglu_backward_cost(din, dout)};
   });
   cases.add("rotary_forward", Limit::bandwidth, [=](BenchmarkTensors& make) {
-    constexpr size_t kHeadSize = C / NH;
     const TensorView qkv = make({B, T, (NH + 2 * NKV) * kHeadSize}, x);
     const TensorView table = make({T, kHeadSize});
     // Turns by 45 degrees: with other numbers x would grow or vanish from call to call.

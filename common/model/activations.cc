@@ -99,7 +99,7 @@ std::vector<ActivationSpec> block_activation_specs(const std::vector<Sublayer>& 
     add(O::norm, row_statistics, 1, false);                                  // rstd
     add(O::first, rows, is_here ? s.first.out : 0, true);
     specs.back().parts = s.first.parts;
-    add(O::first, rows, s.norms_heads ? s.query_key_columns() : 0, true);
+    add(O::first, rows, s.norms_heads ? s.first.parts[0].out + s.first.parts[1].out : 0, true);
     if (s.norms_heads) specs.back().parts = {s.first.parts[0], s.first.parts[1]};
     add(O::first, row_statistics, s.norms_heads ? s.num_heads + s.key_value_heads : 0, true);
     specs.back().parts = {{"q", s.num_heads}, {"k", s.key_value_heads, s.key_value_heads}};

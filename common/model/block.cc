@@ -59,10 +59,10 @@ struct SublayerCall {
       return NormedHeads{{first, count},
                          weight,
                          a[A::heads].elements(rows * first * size, {rows, count * size}),
-                         a[A::heads_rstd].elements(rows * first, {rows, count})};
+                         a[A::head_rstd].elements(rows * first, {rows, count})};
     };
     return {heads(0, queries, P::query_norm),
-            heads(queries, a[A::heads_rstd].shape()[1] - queries, P::key_norm)};
+            heads(queries, a[A::head_rstd].shape()[1] - queries, P::key_norm)};
   }
   // Turns q and k, which lie in the first columns of x (R, columns of first), by their positions;
   // or their gradient back. Without rotary positions nothing happens.

@@ -136,7 +136,7 @@ double operation_flops(const Sublayer& sublayer, SublayerOperation::Index operat
       // Of each element of q and k.
       const double on_heads = (sublayer.norms_heads ? 4 : 0) + (sublayer.is_rotary ? 3 : 0);
       return 2 * weights_of(first) + biases +
-             (on_heads > 0 ? on_heads * number_of(sublayer.query_key_columns()) : 0);
+             (on_heads > 0 ? on_heads * number_of(first.parts[0].out + first.parts[1].out) : 0);
     }
     case SublayerOperation::core:
       if (sublayer.core == Core::gelu) return 8 * number_of(second.in);

@@ -94,7 +94,7 @@ struct ExpertParameter {
 // the heads of q and k before their norms and these norms' rstd, the core's statistics (attention's
 // logsumexp; others have none), and the outputs of its operations.
 struct SublayerActivation {
-  enum Index : size_t { norm, mean, rstd, first, heads, heads_rstd, statistics, core, out, kCount };
+  enum Index : size_t { norm, mean, rstd, first, heads, head_rstd, statistics, core, out, kCount };
 };
 
 inline constexpr size_t kNumSublayers = 2;  // of a block
@@ -118,7 +118,7 @@ struct Sublayer {
   const char* norm_name;  // of the norm's parameters: "ln_1"
   const char* group;      // of the linear layers' parameters: "attn"
   Norm norm;
-  double norm_epsilon;
+  double norm_epsilon;  // of the heads' norms, too
   Linear first, second;
   Core core;
   size_t num_heads = 0;        // of attention
@@ -133,9 +133,7 @@ struct Sublayer {
   size_t parameter(SublayerParameter::Index i) const {
     return index * SublayerParameter::kCount + i;
   }
-  // Of attention. The first two of its linear layer's parts are q and k.
-  size_t head_size() const { return second.in / num_heads; }
-  size_t query_key_columns() const { return (num_heads + key_value_heads) * head_size(); }
+  size_t head_size() const { return second.in / num_heads; }  // of attention
 };
 
 // Returns the sublayers of a block without experts, and those of block `block` of the model.
@@ -147,8 +145,8 @@ std::vector<Sublayer> sublayers_of(const ModelConfig& config, size_t block);
 // never computed, too, as is usual.
 double product_flops(const Sublayer& sublayer, size_t num_tokens);
 // Returns all FLOP of an operation for one token, the mean over the sequence: 2 for each weight of
-// a product, and for each element of a norm, a core, a rotation, a bias or a sum as many as the
-// kernels count (kernels/layernorm.h and others). A query sees half the keys.
+// a product, and for each element of what else there is as many as the kernels count
+// (kernels/layernorm.h and others). A query sees half the keys.
 double operation_flops(const Sublayer& sublayer, SublayerOperation::Index operation,
                        size_t num_tokens);
 

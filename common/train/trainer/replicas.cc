@@ -82,9 +82,8 @@ std::vector<Copies> copies_of_slices(Communicator& ranks, const Layout& layout) 
   }
   numbers.erase(1);
   for (const size_t copies : numbers) {
-    all.push_back({ranks,
-                   [copies](const Unit&, const Parameter& p) { return p.copies == copies; },
-                   copies});
+    all.push_back(
+        {ranks, [copies](const Unit&, const Parameter& p) { return p.copies == copies; }, copies});
   }
   return all;
 }

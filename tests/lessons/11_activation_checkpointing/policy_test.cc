@@ -38,6 +38,19 @@ TEST_CASE("the costs of a block's steps, written out") {
   }
 }
 
+TEST_CASE("with norms of q and k the first step keeps these twice, and norms them") {
+  const auto costs_with = [](QkNorm qk_norm) {
+    return operation_costs(with_llama_block(small_config(DType::bf16), 1, qk_norm));
+  };
+  // R = 48 rows; 2 heads of q and 1 of k, of 16 elements each.
+  const auto without = costs_with(QkNorm::none), with = costs_with(QkNorm::rmsnorm);
+  for (size_t i = 0; i < with.size(); ++i) {
+    INFO(with[i].name);
+    CHECK(with[i].bytes == without[i].bytes + (i == 1 ? 48 * (3 * 16 * 2 + 3 * 4) : 0));
+    CHECK(with[i].flops == without[i].flops + (i == 1 ? 48. * 4 * 3 * 16 : 0));
+  }
+}
+
 // Of all counts that save enough the fewest operations.
 double least_flops(const std::vector<OperationCost>& costs, size_t num_blocks, size_t bytes) {
   double least = std::numeric_limits<double>::infinity();

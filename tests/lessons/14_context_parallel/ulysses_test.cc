@@ -36,6 +36,13 @@ TEST_CASE("the gradients, parameters and moments of lesson 01, and memory and by
   }
 }
 
+TEST_CASE("norms of q and k: of a rank's tokens, before they are exchanged") {
+  const auto config = [](size_t micro_batch) {
+    return with_llama_block(heads_config(DType::fp64, micro_batch), 2, QkNorm::rmsnorm);
+  };
+  require_run(record_oracle(config(24)), config(12), 2, flags_for(2, Slicing::zigzag));
+}
+
 TEST_CASE("with data parallelism, and with accumulation") {
   const Record oracle = record_oracle(heads_config(DType::fp64, 24));
   for (const auto& [ranks, context_size] : {std::pair(4, 2), std::pair(8, 4), std::pair(8, 2)}) {

@@ -32,10 +32,23 @@ TEST_CASE("places of elements are said in rows, columns and elements") {
         "elements 4 to 7, 12 to 15, 20 to 23, elements 2 to 6 of these");
 }
 
-OwnedSlices owned_by(const std::string& layout, size_t rank) {
+OwnedSlices owned_by(const std::string& layout, size_t rank, const ModelConfig& model = kSmall) {
   ProcessGrid grid = parse_layout(layout);
   grid.rank = rank;
-  return OwnedSlices(kSmall, grid, stored_tensors_of(kSmall));
+  return OwnedSlices(model, grid, stored_tensors_of(model));
+}
+
+// Fewer heads of k and v than ranks, and norms of q and k: ranks have copies of what they split.
+ModelConfig with_copied_heads() {
+  ModelConfig model = kSmall;
+  model.key_value_heads = model.num_heads / 2;
+  model.norm = Norm::rmsnorm;
+  model.positions = Positions::rotary;
+  model.mlp = MlpCore::swiglu;
+  model.biases = Biases::none;
+  model.qk_norm = QkNorm::rmsnorm;
+  check_config(model);
+  return model;
 }
 
 TEST_CASE("a rank owns what its file has") {
@@ -72,10 +85,11 @@ void add_places(std::vector<std::pair<std::string, size_t>>& places, const Param
 TEST_CASE("of a copy the rank that writes it is named") {
   const std::string layout = GENERATE("data=4", "tensor=4", "pipeline=4", "data=3,tensor=2",
                                       "data=3,pipeline=2,tensor=2", "pipeline=2,tensor=4");
-  CAPTURE(layout);
+  const ModelConfig model = GENERATE(ModelConfig(kSmall), with_copied_heads());
+  CAPTURE(layout, model.is_gpt2());
   std::vector<std::vector<std::pair<std::string, size_t>>> owned;  // by rank
   for (size_t rank = 0; rank < parse_layout(layout).world_size(); ++rank) {
-    const OwnedSlices slices = owned_by(layout, rank);
+    const OwnedSlices slices = owned_by(layout, rank, model);
     owned.emplace_back();
     for (const auto& [name, slice] : slices.slices) {
       if (name.starts_with("param.")) {
@@ -86,7 +100,7 @@ TEST_CASE("of a copy the rank that writes it is named") {
   }
   ProcessGrid grid = parse_layout(layout);
   for (grid.rank = 0; grid.rank < grid.world_size(); ++grid.rank) {
-    const Layout held = rank_layout(kSmall, grid);
+    const Layout held = rank_layout(model, grid);
     std::vector<std::pair<std::string, size_t>> copied;
     for (const auto& [parameter, elements, writer] : copies_of(held, grid)) {
       std::vector<std::pair<std::string, size_t>> places;
