@@ -25,7 +25,8 @@ namespace {
 
 constexpr size_t C = 768, NH = 12, V = 50257;
 // Today's block of the same hidden size: 4 heads of keys and values, and F = 8 C / 3.
-constexpr size_t NKV = 4, F = 2048, kHeadSize = C / NH;
+constexpr size_t NKV = 4, F = 2048, kHeadSize = C / NH, kQkv = C + 2 * NKV * kHeadSize;
+constexpr HeadRange kQueries = {0, NH}, kQueriesAndKeys = {0, NH + NKV};
 
 // The cases that the functions below add.
 struct Cases {
@@ -152,11 +153,10 @@ void add_of_todays_block(Cases& cases) {
   const size_t B = cases.B, T = cases.T, R = cases.R;
   const DType x = cases.x;
   cases.add("rmsnorm_forward", Limit::bandwidth, [=](BenchmarkTensors& make) {
-    const TensorView out = make({R, C}, x), rstd = make({R}), in = make({R, C}, x);
-    const TensorView weight = make({C}, x);
-    return BenchmarkCase::Call{
-        [=, &make] { rmsnorm_forward(make.stream, out, rstd, in, weight, 1e-5); },
-        rmsnorm_forward_cost(out, rstd, weight)};
+    const TensorView out = make({R, C}, x), rstd = make({R}), in = make({R, C}, x),
+                     w = make({C}, x);
+    return BenchmarkCase::Call{[=, &make] { rmsnorm_forward(make.stream, out, rstd, in, w, 1e-5); },
+                               rmsnorm_forward_cost(out, rstd, w)};
   });
   cases.add("rmsnorm_backward", Limit::bandwidth, [=](BenchmarkTensors& make) {
     const TensorView din = make({R, C}, x), dw = make({C}), dout = make({R, C}, x);
@@ -166,22 +166,18 @@ void add_of_todays_block(Cases& cases) {
         rmsnorm_backward_cost(din, dw, weight, rstd)};
   });
   cases.add("head_norm_forward", Limit::bandwidth, [=](BenchmarkTensors& make) {
-    const TensorView qkv = make({R, (NH + 2 * NKV) * kHeadSize}, x), before = make({R, C}, x);
-    const TensorView rstd = make({R, NH}), weight = make({kHeadSize}, x);
+    const TensorView qkv = make({R, kQkv}, x), before = make({R, C}, x), rstd = make({R, NH});
+    const TensorView w = make({kHeadSize}, x);
     return BenchmarkCase::Call{
-        [=, &make] {
-          head_norm_forward(make.stream, qkv, before, rstd, {0, NH}, weight, 1e-5);
-        },
-        head_norm_forward_cost(before, rstd, weight)};
+        [=, &make] { head_norm_forward(make.stream, qkv, before, rstd, kQueries, w, 1e-5); },
+        head_norm_forward_cost(before, rstd, w)};
   });
   cases.add("head_norm_backward", Limit::bandwidth, [=](BenchmarkTensors& make) {
-    const TensorView dqkv = make({R, (NH + 2 * NKV) * kHeadSize}, x), before = make({R, C}, x);
-    const TensorView rstd = make({R, NH}), weight = make({kHeadSize}, x), dw = make({kHeadSize});
+    const TensorView dqkv = make({R, kQkv}, x), before = make({R, C}, x), rstd = make({R, NH});
+    const TensorView w = make({kHeadSize}, x), dw = make({kHeadSize});
     return BenchmarkCase::Call{
-        [=, &make] {
-          head_norm_backward(make.stream, dqkv, dw, {0, NH}, before, weight, rstd);
-        },
-        head_norm_backward_cost(before, dw, weight, rstd)};
+        [=, &make] { head_norm_backward(make.stream, dqkv, dw, kQueries, before, w, rstd); },
+        head_norm_backward_cost(before, dw, w, rstd)};
   });
   cases.add("swiglu_forward", Limit::bandwidth, [=](BenchmarkTensors& make) {
     const TensorView out = make({R, F}, x), in = make({R, 2 * F}, x);
@@ -194,13 +190,12 @@ void add_of_todays_block(Cases& cases) {
                                swiglu_backward_cost(din, dout)};
   });
   cases.add("rotary_forward", Limit::bandwidth, [=](BenchmarkTensors& make) {
-    const TensorView qkv = make({B, T, (NH + 2 * NKV) * kHeadSize}, x);
-    const TensorView table = make({T, kHeadSize});
+    const TensorView qkv = make({B, T, kQkv}, x), table = make({T, kHeadSize});
     // Turns by 45 degrees: with other numbers x would grow or vanish from call to call.
     fill(make.stream, table, std::sqrt(0.5));
-    const HeadRange heads = {0, NH + NKV};
-    return BenchmarkCase::Call{[=, &make] { rotary_forward(make.stream, qkv, heads, table); },
-                               rotary_cost(qkv, heads, table, {})};
+    return BenchmarkCase::Call{
+        [=, &make] { rotary_forward(make.stream, qkv, kQueriesAndKeys, table); },
+        rotary_cost(qkv, kQueriesAndKeys, table, {})};
   });
 }
 

@@ -4,8 +4,7 @@
 // attention, and that of the second, the MLP, is GELU or SwiGLU. All that is said of a block
 // elsewhere follows from the list: parameters, activations, FLOP, what tensor-parallel ranks sum
 // and split. Inside a block families (config.h) differ in what the list says; embeddings, names and
-// files differ, too. Where positions are rotary, q and k are turned in place right after `first`,
-// as a part of it.
+// files differ, too. q and k are normed and turned, if at all, in place and as a part of `first`.
 #pragma once
 
 #include <algorithm>
@@ -90,9 +89,8 @@ struct SublayerParameter {
 struct ExpertParameter {
   enum Index : size_t { first_weight, first_bias, second_weight, second_bias, kCount };
 };
-// What a sublayer's forward saves for backward: mean and rstd of the norm (RMSNorm has no mean),
-// the heads of q and k before their norms and these norms' rstd, the core's statistics (attention's
-// logsumexp; others have none), and the outputs of its operations.
+// What a sublayer's forward saves for backward: the outputs of its operations, mean and rstd of the
+// norm, q's and k's heads before their norms, with rstd, and statistics: attention's logsumexp.
 struct SublayerActivation {
   enum Index : size_t { norm, mean, rstd, first, heads, head_rstd, statistics, core, out, kCount };
 };
@@ -145,8 +143,7 @@ std::vector<Sublayer> sublayers_of(const ModelConfig& config, size_t block);
 // never computed, too, as is usual.
 double product_flops(const Sublayer& sublayer, size_t num_tokens);
 // Returns all FLOP of an operation for one token, the mean over the sequence: 2 for each weight of
-// a product, and for each element of what else there is as many as the kernels count
-// (kernels/layernorm.h and others). A query sees half the keys.
+// a product, and for each element of all else what the kernels count. A query sees half the keys.
 double operation_flops(const Sublayer& sublayer, SublayerOperation::Index operation,
                        size_t num_tokens);
 
