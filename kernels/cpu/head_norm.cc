@@ -48,16 +48,16 @@ void head_norm_backward(Stream&, TensorView dx, TensorView dweight, HeadRange he
       for (size_t first = 0; first < columns; first += kColumns) {
         const size_t width = std::min(kColumns, n - first);
         add_column_sums<kColumns>({dw}, first, width, count, [&](auto& sums, size_t h) {
-          map_tile([rstd = s[h]](auto sum, auto dv, auto xv) { return sum + dv * (xv * rstd); },
+          map_tile([r = s[h]](auto sum, auto dv, auto xv) { return sum + dv * (xv * r); },
                    width, sums[0], sums[0], d + offset(h) + first, x + h * n + first);
         });
       }
 #pragma omp for schedule(static)
       for (size_t h = 0; h < count; ++h) {
         T* const head = d + offset(h);
-        const A rstd = s[h], mean_gn = rmsnorm_mean_gn(n, head, x + h * n, w, rstd);
+        const A r = s[h], mean_gn = rmsnorm_mean_gn(n, head, x + h * n, w, r);
         const auto gradient = [=](auto dv, auto wv, auto xv) {
-          return rstd * (dv * wv - xv * rstd * mean_gn);
+          return r * (dv * wv - xv * r * mean_gn);
         };
         map_in_thread(gradient, n, head, head, w, x + h * n);
       }
