@@ -3,6 +3,7 @@
 #include "kernels/head_norm.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "kernels/cpu/column_sums.h"
 #include "kernels/cpu/rmsnorm_row.h"
@@ -23,7 +24,8 @@ void head_norm_forward(Stream&, TensorView x, TensorView before, TensorView rstd
     for (size_t h = 0; h < count; ++h) {
       T* const head = elements + offset(h);
       std::copy_n(head, n, saved + h * n);
-      s[h] = rmsnorm_row(n, head, head, w, static_cast<A>(epsilon));
+      s[h] = A{1} / std::sqrt(mean_square(n, head) + static_cast<A>(epsilon));
+      rmsnorm_row(n, head, head, w, s[h]);
     }
   });
 }
@@ -48,8 +50,8 @@ void head_norm_backward(Stream&, TensorView dx, TensorView dweight, HeadRange he
       for (size_t first = 0; first < columns; first += kColumns) {
         const size_t width = std::min(kColumns, n - first);
         add_column_sums<kColumns>({dw}, first, width, count, [&](auto& sums, size_t h) {
-          map_tile([r = s[h]](auto sum, auto dv, auto xv) { return sum + dv * (xv * r); },
-                   width, sums[0], sums[0], d + offset(h) + first, x + h * n + first);
+          map_tile([r = s[h]](auto sum, auto dv, auto xv) { return sum + dv * (xv * r); }, width,
+                   sums[0], sums[0], d + offset(h) + first, x + h * n + first);
         });
       }
 #pragma omp for schedule(static)

@@ -3,6 +3,7 @@
 #include "kernels/rmsnorm.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "kernels/cpu/column_sums.h"
 #include "kernels/cpu/rmsnorm_row.h"
@@ -33,7 +34,8 @@ void rmsnorm_forward(Stream&, TensorView out, TensorView rstd, ConstTensorView i
     A* const s = rstd.as<A>();
 #pragma omp parallel for schedule(static)
     for (size_t r = 0; r < rows; ++r) {
-      s[r] = rmsnorm_row(n, o + r * n, x + r * n, w, static_cast<A>(epsilon));
+      s[r] = A{1} / std::sqrt(mean_square(n, x + r * n) + static_cast<A>(epsilon));
+      rmsnorm_row(n, o + r * n, x + r * n, w, s[r]);
     }
   });
 }

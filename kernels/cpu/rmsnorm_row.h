@@ -1,20 +1,22 @@
 // RMSNorm of one row, or of one head of it, in the calling thread.
 #pragma once
 
-#include <cmath>
-
 #include "kernels/cpu/map.h"
 
 namespace ladder::cpu {
 
-// Computes one row of the output, and returns its rstd. out may be in.
+// Returns the mean of the squares of a row.
 template <class T, class A = Accumulate<T>>
-A rmsnorm_row(size_t n, T* out, const T* in, const T* weight, A epsilon) {
-  const A squares = lane_sum<A>(
-      n, [](auto x) { return x * x; }, in);
-  const A rstd = A{1} / std::sqrt(A{1} / static_cast<A>(n) * squares + epsilon);
+A mean_square(size_t n, const T* in) {
+  return A{1} / static_cast<A>(n) *
+         lane_sum<A>(
+             n, [](auto x) { return x * x; }, in);
+}
+
+// Computes one row of the output. out may be in.
+template <class T, class A = Accumulate<T>>
+void rmsnorm_row(size_t n, T* out, const T* in, const T* weight, A rstd) {
   map_in_thread([rstd](auto x, auto w) { return x * rstd * w; }, n, out, in, weight);
-  return rstd;
 }
 
 // Returns the mean over a row of g * n, where n = in * rstd and g = dout * weight.
