@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <deque>
-#include <limits>
 #include <map>
 #include <set>
 #include <tuple>
@@ -28,6 +27,8 @@ struct Stage {
   std::array<Channel, kNumLinks> channels;
   // The messages to itself that it has not received: kind of the send, micro-batch, sending chunk.
   std::set<std::tuple<ActionKind, size_t, size_t>> kept;
+  // Eager messages that it has not received: by sender and kind when each is there, in order.
+  std::map<std::pair<size_t, bool>, std::deque<double>> arrivals;
 
   bool is_quiet(size_t first_channel = 0) const {
     return std::all_of(channels.begin() + static_cast<ptrdiff_t>(first_channel), channels.end(),
@@ -52,6 +53,7 @@ class Simulation {
       : schedule_(schedule),
         costs_(costs),
         has_few_links_(links == Links::few),
+        is_eager_(links == Links::eager),
         stages_(schedule.size()) {
     for (const StageSchedule& stage : schedule) timeline_.emplace_back(stage.size());
   }
@@ -63,7 +65,9 @@ class Simulation {
       }
     }
     const auto is_done = [&](size_t s) {
-      return !next_action(s) && stages_[s].is_quiet() && stages_[s].kept.empty();
+      const auto& arrivals = stages_[s].arrivals;
+      return !next_action(s) && stages_[s].is_quiet() && stages_[s].kept.empty() &&
+             std::ranges::all_of(arrivals, [](const auto& from) { return from.second.empty(); });
     };
     for (size_t s = 0; s < stages_.size(); ++s) {
       if (!is_done(s)) throw Error(deadlock());
@@ -92,7 +96,8 @@ class Simulation {
       case ActionKind::reduce_embedding:
         return reduce(s, *action);
       default:
-        return action->peer == s ? keep_message(s, *action) : begin_message(s, *action);
+        if (action->peer == s) return keep_message(s, *action);
+        return is_eager_ ? pass_message(s, *action) : begin_message(s, *action);
     }
   }
 
@@ -130,6 +135,26 @@ class Simulation {
       if (is_gradient) stage.clock = gradient_buffer_at(stage);
     }
     timeline_[s][stage.next++] = {stage.clock, stage.clock};
+    return true;
+  }
+
+  // Sends or receives a message that waits for nobody.
+  bool pass_message(size_t s, const Action& action) {
+    check_peer(action.peer < stages_.size(), s, action);
+    Stage& stage = stages_[s];
+    Span& span = timeline_[s][stage.next];
+    const bool is_gradient = moves_gradient(action.kind);
+    if (is_send(action.kind)) {
+      span = {stage.clock, stage.clock + costs_(s, action)};
+      stages_[action.peer].arrivals[{s, is_gradient}].push_back(span.end);
+    } else {
+      std::deque<double>& arrivals = stage.arrivals[{action.peer, is_gradient}];
+      if (arrivals.empty()) return false;
+      span = {stage.clock, std::max(stage.clock, arrivals.front())};
+      arrivals.pop_front();
+      stage.clock = span.end;
+    }
+    ++stage.next;
     return true;
   }
 
@@ -216,6 +241,10 @@ class Simulation {
         const Action send = {.kind = kind, .micro_batch = micro_batch, .peer = s, .chunk = chunk};
         text += concat(", ", describe(send), " is not received");
       }
+      for (const auto& [from, waiting] : stages_[s].arrivals) {
+        if (waiting.empty()) continue;
+        text += concat(", ", waiting.size(), " from stage ", from.first, " are not received");
+      }
       for (const Channel& channel : stages_[s].channels) {
         if (channel.outstanding.empty()) continue;
         const Action& head = schedule_[s][channel.outstanding.front()];
@@ -227,7 +256,7 @@ class Simulation {
 
   const Schedule& schedule_;
   const Costs& costs_;
-  bool has_few_links_;
+  bool has_few_links_, is_eager_;
   std::vector<Stage> stages_;
   Timeline timeline_;
 };
@@ -252,46 +281,6 @@ Costs uniform_costs(double forward, double backward, double message) {
 
 Timeline simulate(const Schedule& schedule, const Costs& costs, Links links) {
   return Simulation(schedule, costs, links).run();
-}
-
-Span extent_of(const Timeline& timeline) {
-  Span extent{std::numeric_limits<double>::max(), std::numeric_limits<double>::lowest()};
-  for (const std::vector<Span>& stage : timeline) {
-    for (const Span& span : stage) {
-      extent = {std::min(extent.begin, span.begin), std::max(extent.end, span.end)};
-    }
-  }
-  check(extent.begin <= extent.end, "the timeline is empty");
-  return extent;
-}
-
-HeldOverTime held_over_time(const StageSchedule& stage, const std::vector<Span>& spans) {
-  std::map<double, int> changes;
-  for (size_t i = 0; i < stage.size(); ++i) {
-    const ActionKind kind = stage[i].kind;
-    if (kind == ActionKind::forward) ++changes[spans[i].begin];
-    const bool is_last = kind == ActionKind::backward || kind == ActionKind::backward_weight;
-    if (is_last) --changes[spans[i].end];
-  }
-  HeldOverTime held;
-  int count = 0;
-  for (const auto& [time, change] : changes) held.emplace_back(time, count += change);
-  return held;
-}
-
-Bubble bubble_of(const Schedule& schedule, const Timeline& timeline) {
-  const double total = extent_of(timeline).length();
-  Bubble bubble;
-  for (size_t s = 0; s < schedule.size(); ++s) {
-    double busy = 0;
-    for (size_t i = 0; i < schedule[s].size(); ++i) {
-      if (is_work(schedule[s][i].kind)) busy += timeline[s][i].length();
-    }
-    // Rounding may make `busy` a little more than the total; the share must not become negative.
-    bubble.idle.push_back(total > 0 ? std::max(0.0, 1 - busy / total) : 0);
-    bubble.overall += bubble.idle.back() / static_cast<double>(schedule.size());
-  }
-  return bubble;
 }
 
 }  // namespace ladder

@@ -11,10 +11,8 @@
 #pragma once
 
 #include <functional>
-#include <utility>
-#include <vector>
 
-#include "common/schedule/schedule.h"
+#include "common/schedule/timeline.h"
 
 namespace ladder {
 
@@ -25,7 +23,9 @@ namespace ladder {
 // many  A channel for each link_of(). Where stages form a ring, all of them may send and receive at
 //       the same time. Gradients leave through a buffer of their channel, so send_gradient begins
 //       only when the last send of its channel has completed; until then the stage waits.
-enum class Links { few, many };
+// eager As papers count: a message goes on its way when it is sent, waits for nobody and keeps
+//       nobody waiting, and lies at its receiver until that wants it. Gradients have a buffer each.
+enum class Links { few, many, eager };
 
 // Returns how long an action of `stage` takes by itself, in any unit of time. A message takes as
 // long as its send; the function is not called for receives. reduce_embedding takes the longer of
@@ -35,38 +35,9 @@ using Costs = std::function<double(size_t stage, const Action& action)>;
 // reduce_embedding takes as long as a message.
 Costs uniform_costs(double forward, double backward, double message = 0);
 
-// The time from an action's beginning to its completion. A message, or reduce_embedding, begins
-// when the stage comes to it, so its span includes the wait for the other stage.
-struct Span {
-  double begin = 0, end = 0;
-  double length() const { return end - begin; }
-};
-// The spans of all actions, by stage and then by action. They may be simulated or measured.
-using Timeline = std::vector<std::vector<Span>>;
-
 // Returns the timeline of the schedule. If no stage can go on (also because of a send that nobody
 // receives), it throws an Error that says what every stage waits for. It also throws an Error if
 // the peer of an action is no stage.
 Timeline simulate(const Schedule& schedule, const Costs& costs, Links links = Links::few);
-
-// Returns the span from the first beginning to the last end.
-Span extent_of(const Timeline& timeline);
-
-// For how many micro-batches a stage holds activations: times, and the number from then on.
-using HeldOverTime = std::vector<std::pair<double, size_t>>;
-// A buffer is taken when forward begins, and free when backward, or its half `weight`,
-// ends. Each chunk of a micro-batch counts. REQUIRES: the spans are those of the stage's actions.
-HeldOverTime held_over_time(const StageSchedule& stage, const std::vector<Span>& spans);
-
-// The bubble is the share of time, from 0 to 1, in which stages run neither forward nor backward.
-// (Each half of backward counts as backward.)
-// With p equal stages, m micro-batches and free messages, that of GPipe and 1F1B is
-// (p - 1) / (m + p - 1). Some papers divide by the time of work instead of all time; then it is
-// (p - 1) / m.
-struct Bubble {
-  std::vector<double> idle;  // the idle share of each stage
-  double overall = 0;        // the mean over the stages
-};
-Bubble bubble_of(const Schedule& schedule, const Timeline& timeline);
 
 }  // namespace ladder

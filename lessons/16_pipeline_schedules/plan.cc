@@ -215,14 +215,17 @@ void check_flags(const RunConfig& config, const ScheduleFlags& flags) {
 
 void ScheduleFlags::add_to(CLI::App& app) {
   const char* const group = "Pipeline parallel";
+  std::vector<std::string> names;
+  for (Order each : kOrders) names.emplace_back(name_of(each));
+  const std::string help =
+      concat(CLI::detail::join(names, ", "), " or auto [", name_of(*order), "]");
+  names.emplace_back("auto");
   app.add_option("--pipeline-parallel-size", pipeline_parallel_size, "Stages of the pipeline")
       ->check(whole(1, 1'000'000))
       ->group(group);
   app.add_option_function<std::string>(
-         "--schedule", [this](const std::string& name) { set_order(*this, name); },
-         concat("naive, gpipe, 1f1b, interleaved, zb-h1, zb-v or auto [", name_of(*order), "]"))
-      ->check(CLI::IsMember({"naive", "gpipe", "1f1b", "interleaved", "zb-h1", "zb-v", "auto"})
-                  .description(""))
+         "--schedule", [this](const std::string& name) { set_order(*this, name); }, help)
+      ->check(CLI::IsMember(names).description(""))
       ->group(group);
   app.add_option("--chunks", chunks, "Chunks of the model on each stage [2 if interleaved]")
       ->check(whole(1, 1'000))

@@ -85,6 +85,9 @@ StageSchedule zb_h1_work(size_t p, size_t s, size_t m) {
   return work.take();
 }
 
+// ZB-H2 is ZB-H1 of every second stage, on 2 p - 1 of them.
+StageSchedule zb_h2_work(size_t p, size_t s, size_t m) { return zb_h1_work(2 * p - 1, 2 * s, m); }
+
 // ZB-V. Chunk 0 goes down the stages and chunk 1 comes back up. With fewer than 2 p - 1
 // micro-batches it is the list for 2 p - 1 without those that do not exist.
 StageSchedule zb_v_work(size_t p, size_t s, size_t m) {
@@ -126,8 +129,8 @@ StageSchedule zb_v_work(size_t p, size_t s, size_t m) {
 }  // namespace
 
 std::string_view name_of(Order order) {
-  constexpr std::array<std::string_view, 6> kNames = {"naive",       "gpipe", "1f1b",
-                                                      "interleaved", "zb-h1", "zb-v"};
+  constexpr std::array<std::string_view, 7> kNames = {"naive", "gpipe", "1f1b", "interleaved",
+                                                      "zb-h1", "zb-h2", "zb-v"};
   return kNames.at(static_cast<size_t>(order));
 }
 
@@ -149,6 +152,8 @@ size_t max_in_flight(Order order, const ChunkPlacement& at, size_t s, size_t m) 
       return std::min(m * at.num_chunks, num_warm_up(at, s) + 1);
     case Order::zb_h1:
       return std::min(m, p);
+    case Order::zb_h2:
+      return std::min(m, 2 * p - 1);
     case Order::zb_v:
       return std::min(2 * m, 2 * p);
   }
@@ -166,6 +171,8 @@ size_t unit_time(Order order, const ChunkPlacement& at, size_t m) {
       return 3 * m * at.num_chunks + 3 * (p - 1);
     case Order::zb_h1:
       return 3 * m + p - 1 + (p > m ? p - m : 0);
+    case Order::zb_h2:
+      return 3 * m + p - 1 + (p - 1 > m / 2 ? p - 1 - m / 2 : 0);
     case Order::zb_v:
       return std::max(6 * m + p - 1, 4 * m + 4 * p - 2);
   }
@@ -181,6 +188,7 @@ Schedule make_work(Order order, const ChunkPlacement& at, size_t m) {
     work.push_back(order == Order::naive   ? simple_work(ScheduleKind::naive, p, s, m)
                    : order == Order::gpipe ? simple_work(ScheduleKind::gpipe, p, s, m)
                    : order == Order::zb_h1 ? zb_h1_work(p, s, m)
+                   : order == Order::zb_h2 ? zb_h2_work(p, s, m)
                    : order == Order::zb_v  ? zb_v_work(p, s, m)
                                            : interleaved_work(at, s, m));
   }

@@ -49,6 +49,21 @@ TEST_CASE("a message takes its time, in the background of its sender, and holds 
   check_span(schedule, timeline, 0, backward, 0, 5, 7);
 }
 
+TEST_CASE("an eager message waits for nobody, and lies at its receiver until that wants it") {
+  const Schedule schedule = schedule_of({"F0 F1 B0 B1", "F0 B0 F1 B1"});
+  const Timeline timeline = simulate(schedule, uniform_costs(1, 2, 0.5), Links::eager);
+  check_span(schedule, timeline, 0, send_activation, 1, 2, 2.5);
+  check_span(schedule, timeline, 1, recv_activation, 1, 4.5, 4.5);
+  check_span(schedule, timeline, 1, backward, 1, 5.5, 7.5);
+  check_span(schedule, timeline, 0, recv_gradient, 1, 7, 8);
+  // A stage takes from its first work to its last, however late it begins.
+  CHECK(longest_stage(schedule, timeline) == 10);
+  Schedule unfinished = schedule;
+  std::erase_if(unfinished[1], [](const Action& action) { return action.kind == recv_activation; });
+  CHECK_THROWS_WITH(simulate(unfinished, uniform_costs(1, 2), Links::eager),
+                    ContainsSubstring("2 from stage 0 are not received"));
+}
+
 TEST_CASE("a send completes when it is received, and the next on its channel begins then") {
   const Schedule schedule = schedule_of({"F0 F1 B0 B1", "F0 B0 F1 B1"});
   const Timeline timeline = simulate(schedule, uniform_costs(1, 2, 0.5));

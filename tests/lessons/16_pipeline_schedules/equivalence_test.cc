@@ -17,7 +17,8 @@ using namespace testing;
 // All schedules but those that lesson 08 has, too; `chunks` counts for interleaved and for auto.
 std::vector<ScheduleFlags> all_flags(size_t chunks) {
   std::vector<ScheduleFlags> all;
-  for (Order order : {Order::one_f_one_b, Order::interleaved, Order::zb_h1, Order::zb_v}) {
+  for (Order order :
+       {Order::one_f_one_b, Order::interleaved, Order::zb_h1, Order::zb_h2, Order::zb_v}) {
     all.push_back({.order = order, .chunks = order == Order::interleaved ? chunks : 0});
   }
   all.push_back({.order = std::nullopt, .chunks = chunks});

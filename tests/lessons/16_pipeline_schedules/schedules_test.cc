@@ -146,8 +146,7 @@ TEST_CASE("work of a kind goes through the micro-batches in order, so gradients 
   for_each_size([](const Size& size) {
     for (const StageSchedule& stage : make_work(size.order, size.placement, size.m)) {
       REQUIRE(stage.size() ==
-              size.m * size.placement.num_chunks *
-                  (size.order == Order::zb_h1 || size.order == Order::zb_v ? 3 : 2));
+              size.m * size.placement.num_chunks * (splits_backward(size.order) ? 3 : 2));
       std::map<std::pair<ActionKind, size_t>, size_t> next;
       for (const Action& action : stage) {
         REQUIRE(action.micro_batch == next[{action.kind, action.chunk}]++);
@@ -227,6 +226,7 @@ TEST_CASE("over 2,000 single damages are all found") {
   size_t num_damages = 0;
   for (const Size& size : {Size{Order::interleaved, placement_of(Order::interleaved, 4, 2), 8},
                            Size{Order::zb_h1, placement_of(Order::zb_h1, 4, 1), 8},
+                           Size{Order::zb_h2, placement_of(Order::zb_h2, 4, 1), 8},
                            Size{Order::zb_v, placement_of(Order::zb_v, 4, 2), 8}}) {
     const Schedule good = schedule_of(size);
     REQUIRE(problems_of(good, size) == "");

@@ -5,7 +5,7 @@ import re
 from checks.page import Native, Page, Program
 
 LESSONS = ["16_pipeline_schedules"]
-ORDERS = ["naive", "gpipe", "1f1b", "interleaved", "zb-h1", "zb-v"]
+ORDERS = ["naive", "gpipe", "1f1b", "interleaved", "zb-h1", "zb-h2", "zb-v"]
 DRAWN = {  # the course's pictures: how the page draws them
     "naive": "naive 4 2 1 1 1 1 0 0", "gpipe": "gpipe 4 8 1 1 1 1 0 0", "1f1b": "1f1b 4 8 1 1 1 1 0 0",
     "interleaved": "interleaved 4 8 2 1 1 1 0 33", "zb_h1": "zb-h1 4 8 1 1 1 1 0 33", "zb_v": "zb-v 4 8 2 1 1 1 0 33",

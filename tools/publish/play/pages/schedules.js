@@ -3,7 +3,8 @@
 
 const kFormulas = {  // the time if F, B and W take 1 in each model chunk; lesson 16's table
   "naive": "3 m p", "gpipe": "3 m + 3 (p - 1)", "1f1b": "3 m + 3 (p - 1)", "interleaved": "3 m v + 3 (p - 1)",
-  "zb-h1": "3 m + p - 1 + max(p - m, 0)", "zb-v": "max(6 m + p - 1, 4 m + 4 p - 2)",
+  "zb-h1": "3 m + p - 1 + max(p - m, 0)", "zb-h2": "3 m + p - 1 + max(p - 1 - floor(m / 2), 0)",
+  "zb-v": "max(6 m + p - 1, 4 m + 4 p - 2)",
 };
 const kLeft = 52, kRight = 72, kRow = 32, kBox = 27, kTop = 8, kHeldRow = 24;
 
