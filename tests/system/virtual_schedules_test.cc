@@ -151,7 +151,6 @@ void check_order(Order order, const Flags& flags) {
     }
     CHECK(recorded.work[stage].empty());
   }
-  const bool is_ring = order == Order::interleaved || order == Order::zb_v;
   const Timeline timeline = simulate(
       schedule,
       [&](size_t stage, const Action& action) {
@@ -160,7 +159,7 @@ void check_order(Order order, const Flags& flags) {
         }
         return action.kind == ActionKind::reduce_embedding ? 0 : recorded.message;
       },
-      is_ring ? Links::many : Links::few);
+      order > Order::one_f_one_b ? Links::many : Links::few);
   // What is left: some actions are followed by more copies than others of their kind.
   const double tolerance = 0.015 * extent_of(timeline).length();
   const double start = spans.at(key(0, {})).begin;

@@ -16,7 +16,7 @@ constexpr size_t kPipelineLessonLines = 415;
 // No trainer does its work: it has four algorithms, a checker, and what runs, times and shows them.
 constexpr size_t kCollectivesLessonLines = 1050;
 // It has its schedules, their flags, and a search with the memory that there is.
-constexpr size_t kSchedulesLessonLines = 670;
+constexpr size_t kSchedulesLessonLines = 690;
 // It is two programs: the ranks, and the supervisor that starts them again.
 constexpr size_t kElasticLessonLines = 700;
 // It has two algorithms, codecs and PowerSGD, and what both hold back, which checkpoints keep.
