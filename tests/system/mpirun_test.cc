@@ -2,6 +2,7 @@
 // own.
 #include "tests/system/mpirun.h"
 
+#include <poll.h>
 #include <pty.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -50,14 +51,16 @@ class OnTerminal {
   OnTerminal(const OnTerminal&) = delete;
 
   void press(char key) { REQUIRE(write(terminal_, &key, 1) == 1); }
-  // Reads what appears until both texts are there, or the end. True if they are. The next call
-  // looks after `text`.
+  // Reads what appears until both texts are there, the end, or a minute without anything. True if
+  // they are. The next call looks after `text`.
   bool shows(const std::string& text, const std::string& other = "") {
     std::array<char, 4096> buffer;
     size_t at = 0;
     while ((at = shown_.find(text)) == std::string::npos ||
            shown_.find(other) == std::string::npos) {
-      const ssize_t count = read(terminal_, buffer.data(), buffer.size());
+      pollfd ready = {.fd = terminal_, .events = POLLIN, .revents = 0};
+      const bool has_text = poll(&ready, 1, 60'000) == 1;
+      const ssize_t count = has_text ? read(terminal_, buffer.data(), buffer.size()) : 0;
       if (count <= 0) {
         UNSCOPED_INFO("the terminal shows: " << shown_);
         return false;
@@ -214,6 +217,27 @@ TEST_CASE("mpirun: Ctrl-Z stops all ranks, and afterwards they go on or end as t
     run.press('\x03');
   }
   CHECK(run.shows(ends, "clean"));
+  fs::remove_all(temporary);
+}
+
+TEST_CASE("mpirun: a signal that ends pkill before it has woken the ranks leaves none stopped") {
+  const Scratch folder;
+  fs::permissions(
+      folder.write("pkill",
+                   "#!/bin/sh\n"
+                   "if [ \"$1\" = -CONT ] && mkdir \"$0.ended\"; then kill -INT $$; fi\n"
+                   "exec /usr/bin/pkill \"$@\"\n"),
+      fs::perms::owner_all);
+  const fs::path temporary = concat("/tmp/mpirun_test.", getpid());
+  fs::create_directory(temporary);
+  const std::string mark = concat("woken.", getpid());
+  OnTerminal run(concat("mark=", mark, kCountRanks, "PATH=", folder.path().string(),
+                        ":$PATH; \"$@\"; bg; kill %1; check_clean ", temporary.string()),
+                 stubborn_ranks(mark), temporary);
+  REQUIRE(run.shows("tick"));
+  run.press('\x1a');
+  CHECK(run.shows("error: ended by signal 15 (SIGTERM)", "clean"));
+  CHECK(fs::exists(folder.path() / "pkill.ended"));
   fs::remove_all(temporary);
 }
 
