@@ -27,7 +27,8 @@ struct ActivationSpec {
   // the rows that it has of the residual stream.
   bool split = false;
   size_t operation = 0;  // the block's operation that computes it
-  // Of the output of a linear layer: its parts, each of which is split on its own.
+  // Of the output of a linear layer, or of what is kept for its heads: the parts, each of which is
+  // split on its own.
   std::vector<LinearPart> parts = {};
   // Whether ranks that split tokens gather all rows of it, and may keep them.
   bool is_gathered = false;
