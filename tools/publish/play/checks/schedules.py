@@ -1,5 +1,6 @@
 """The page of schedules: numbers, boxes and memory against the core, bubbles against lesson 16, and lists by hand."""
 import itertools
+import math
 import re
 
 from checks.page import Native, Page, Program
@@ -72,7 +73,7 @@ def compare(page: Page, answer: dict) -> None:
 def by_letters(page: Page) -> float:
     """What the formula beside the bubble gives, with its letters replaced."""
     formula = page.text("#formula small").replace("−", "-").strip()
-    letters = {name: page.value(f"settings.{name}") for name in "pm"} | {"v": page.value("chunks"), "max": max}
+    letters = {name: page.value(f"settings.{name}") for name in "pm"} | {"v": page.value("chunks"), "max": max, "floor": math.floor}
     python = re.sub(r"(?<=[\dpmv]) (?=[pmv(])", " * ", formula)
     return 100 * eval(python, {"__builtins__": {}}, letters)  # it is the page's own text
 
