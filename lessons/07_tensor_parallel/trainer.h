@@ -29,7 +29,7 @@ class TensorParallelTrainer final : public Trainer {
   ModelState& state() override { return state_; }
   StepResult step() override;
   double evaluate(size_t num_batches) override;
-  // Throws an Error unless the parameters that all ranks hold are the same on all of them.
+  // Throws an Error unless what several ranks hold is the same on these.
   void check_replicas() override;
 
  private:
