@@ -244,11 +244,11 @@ void add_large(Cases& cases) {
                                  decode_sum_cost(out, in)};
     });
   }
-  cases.add("squared_norm", Limit::bandwidth, [=](BenchmarkTensors& make) {
+  cases.add("squared_norms", Limit::bandwidth, [=](BenchmarkTensors& make) {
     const TensorView in = make({P}), out = make({1}, DType::fp64);
     const TensorView workspace = make({sum_workspace_elements(P)}, DType::fp64);
-    return BenchmarkCase::Call{[=, &make] { squared_norm(make.stream, out, workspace, in); },
-                               squared_norm_cost(in)};
+    return BenchmarkCase::Call{[=, &make] { squared_norms(make.stream, out, workspace, {in}); },
+                               squared_norms_cost({in})};
   });
   cases.add("fill", Limit::bandwidth, [=](BenchmarkTensors& make) {
     const TensorView out = make({P});

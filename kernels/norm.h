@@ -1,6 +1,8 @@
 // Sums in a fixed order.
 #pragma once
 
+#include <vector>
+
 #include "kernels/kernel.h"
 
 namespace ladder {
@@ -11,20 +13,29 @@ namespace ladder {
 // lanes are added as ((0+4) + (2+6)) + ((1+5) + (3+7)).
 inline constexpr size_t kSumTile = 1024, kSumGroup = 1024;
 
-// Returns the elements of fp64 workspace that sum and squared_norm need for n elements.
+// Returns the elements of fp64 workspace that sum and squared_norms need for n elements.
 constexpr size_t sum_workspace_elements(size_t n) { return (n + kSumTile - 1) / kSumTile; }
 
-// out = sum over i of in[i]^2. Every element is converted to fp64 first. For fp32 the sum is finite
-// exactly if every element is: squares of fp32 are below 2^256, and fp64 ends at 2^1024.
-//   out (1) fp64 out; workspace (at least sum_workspace_elements(n)) fp64; in (n) fp32 or fp64, in
-void squared_norm(Stream& stream, TensorView out, TensorView workspace, ConstTensorView in);
+// out[t] = sum over i of in[t][i]^2, for each tensor. Every element is converted to fp64 first. For
+// fp32 a sum is finite exactly if every element is: squares of fp32 are below 2^256, and fp64 ends
+// at 2^1024. A GPU needs three launches for 64 tensors, so give it those of the whole model at
+// once.
+//   out (number of tensors) fp64 out; in[t] (any) fp32 or fp64, all alike, in
+//   workspace (at least the sum of sum_workspace_elements(n) over the tensors' n elements) fp64
+void squared_norms(Stream& stream, TensorView out, TensorView workspace,
+                   const std::vector<ConstTensorView>& in);
 
-// out = sum over i of in[i], with the arguments of squared_norm.
+// out = sum over i of in[i].
+//   out (1) fp64 out; workspace (at least sum_workspace_elements(n)) fp64; in (n) fp32 or fp64, in
 void sum(Stream& stream, TensorView out, TensorView workspace, ConstTensorView in);
 
 // What each kernel computes and moves (Cost in kernel.h).
-inline Cost squared_norm_cost(ConstTensorView in) {
-  return moving_cost(2 * number_of(in.num_elements()), {in}, {});
+inline Cost squared_norms_cost(const std::vector<ConstTensorView>& in) {
+  Cost cost;
+  for (const auto& tensor : in) {
+    cost += moving_cost(2 * number_of(tensor.num_elements()), {tensor}, {});
+  }
+  return cost;
 }
 inline Cost sum_cost(ConstTensorView in) {
   return moving_cost(number_of(in.num_elements()), {in}, {});
@@ -32,33 +43,40 @@ inline Cost sum_cost(ConstTensorView in) {
 
 // The bodies for each device, and the entries, which check the arguments and call a body.
 namespace cpu {
-decltype(ladder::squared_norm) squared_norm;
+decltype(ladder::squared_norms) squared_norms;
 decltype(ladder::sum) sum;
 }  // namespace cpu
 
 namespace cuda {
-decltype(ladder::squared_norm) squared_norm;
+decltype(ladder::squared_norms) squared_norms;
 decltype(ladder::sum) sum;
 }  // namespace cuda
 
-inline ArgumentCheck check_sum(const char* kernel, const Stream& stream, const ConstTensorView& out,
-                               const ConstTensorView& workspace, const ConstTensorView& in) {
-  const ArgumentCheck expect(kernel, stream, "in", in, 1, ArgumentCheck::kAccumulation);
-  expect("out", out, DType::fp64, {1});
-  const size_t needed = sum_workspace_elements(in.num_elements());
+inline ArgumentCheck check_sums(const char* kernel, const Stream& stream,
+                                const ConstTensorView& out, const ConstTensorView& workspace,
+                                const std::vector<ConstTensorView>& in) {
+  const ArgumentCheck expect(kernel, stream, "in", in.front(), 1, ArgumentCheck::kAccumulation);
+  size_t needed = 0;
+  for (const auto& tensor : in) {
+    expect("in", tensor, {tensor.num_elements()});
+    needed += sum_workspace_elements(tensor.num_elements());
+  }
+  expect("out", out, DType::fp64, {in.size()});
   const size_t given = workspace.shape().num_dims() == 1 ? workspace.shape()[0] : 0;
   expect("workspace", workspace, DType::fp64, {std::max(needed, given)});
   return expect;
 }
 
-inline void squared_norm(Stream& stream, TensorView out, TensorView workspace, ConstTensorView in) {
-  const ArgumentCheck expect = check_sum("squared_norm", stream, out, workspace, in);
-  run_body(expect, squared_norm_cost(in), cpu::squared_norm, cuda::squared_norm, stream, out,
+inline void squared_norms(Stream& stream, TensorView out, TensorView workspace,
+                          const std::vector<ConstTensorView>& in) {
+  if (in.empty()) return;
+  const ArgumentCheck expect = check_sums("squared_norms", stream, out, workspace, in);
+  run_body(expect, squared_norms_cost(in), cpu::squared_norms, cuda::squared_norms, stream, out,
            workspace, in);
 }
 
 inline void sum(Stream& stream, TensorView out, TensorView workspace, ConstTensorView in) {
-  const ArgumentCheck expect = check_sum("sum", stream, out, workspace, in);
+  const ArgumentCheck expect = check_sums("sum", stream, out, workspace, {in});
   run_body(expect, sum_cost(in), cpu::sum, cuda::sum, stream, out, workspace, in);
 }
 

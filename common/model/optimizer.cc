@@ -68,9 +68,11 @@ bool counts_all(const Unit& unit) { return std::ranges::all_of(unit.parameters, 
 
 // Returns how many sums a rank needs. A unit whose parameters all count needs one; any other unit
 // needs one for each parameter.
+size_t num_sums(const Unit& unit) { return counts_all(unit) ? 1 : unit.parameters.size(); }
+
 size_t num_sums(const Layout& layout) {
   size_t count = 0;
-  for (const Unit& unit : layout.units()) count += counts_all(unit) ? 1 : unit.parameters.size();
+  for (const Unit& unit : layout.units()) count += num_sums(unit);
   return count;
 }
 
@@ -85,36 +87,37 @@ void for_counted(const Layout& layout, size_t unit, size_t begin, size_t element
                     });
 }
 
-size_t largest_shard(const Layout& layout) {
-  size_t largest = 0;
+// Returns the workspace for the sums of a rank: a range may begin in the middle of a tile.
+size_t workspace_elements(const Layout& layout) {
+  size_t elements = 0;
   for (size_t unit = 0; unit < layout.units().size(); ++unit) {
-    largest = std::max(largest, shard_elements(layout, unit));
+    elements +=
+        sum_workspace_elements(shard_elements(layout, unit)) + num_sums(layout.unit(unit)) - 1;
   }
-  return largest;
+  return elements;
 }
 
 }  // namespace
 
 GradNorm::GradNorm(Memory& memory, const Layout& layout)
     : layout_(layout),
-      workspace_(memory, Category::workspace, DType::fp64,
-                 {sum_workspace_elements(largest_shard(layout))}),
+      workspace_(memory, Category::workspace, DType::fp64, {workspace_elements(layout)}),
       squares_(memory, Category::workspace, DType::fp64, {num_sums(layout)}) {}
 
 double GradNorm::squared_norm(Stream& stream, size_t rank, ConstTensorView gradients) {
-  const TensorView squares = squares_;
-  size_t num = 0;
+  std::vector<ConstTensorView> counted;
   for (size_t unit = 0; unit < layout_.units().size(); ++unit) {
     const ConstTensorView shard = shard_of(layout_, unit, rank, gradients);
-    for_counted(layout_, unit, shard_begin(layout_, unit, rank), shard.num_elements(),
-                [&](size_t first, size_t count) {
-                  ladder::squared_norm(stream, squares.rows(num++, 1), workspace_,
-                                       shard.elements(first, {count}));
-                });
+    for_counted(
+        layout_, unit, shard_begin(layout_, unit, rank), shard.num_elements(),
+        [&](size_t first, size_t count) { counted.push_back(shard.elements(first, {count})); });
   }
+  const size_t num = counted.size();
   if (num == 0) return 0;
+  const TensorView squares = squares_.view().rows(0, num);
+  squared_norms(stream, squares, workspace_, counted);
   std::vector<double> host(num);
-  copy(stream, TensorView(host.data(), DType::fp64, DeviceType::cpu, {num}), squares.rows(0, num));
+  copy(stream, TensorView(host.data(), DType::fp64, DeviceType::cpu, {num}), squares);
   stream.synchronize();
   double total = 0;
   for (double square : host) total += square;

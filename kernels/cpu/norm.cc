@@ -64,8 +64,11 @@ void sum_in_tiles(TensorView out, TensorView workspace, ConstTensorView in, Term
 
 }  // namespace
 
-void squared_norm(Stream&, TensorView out, TensorView workspace, ConstTensorView in) {
-  sum_in_tiles(out, workspace, in, [](const Doubles& x) { return x * x; });
+void squared_norms(Stream&, TensorView out, TensorView workspace,
+                   const std::vector<ConstTensorView>& in) {
+  for (size_t t = 0; t < in.size(); ++t) {  // one after the other, so they may share the workspace
+    sum_in_tiles(out.rows(t, 1), workspace, in[t], [](const Doubles& x) { return x * x; });
+  }
 }
 
 void sum(Stream&, TensorView out, TensorView workspace, ConstTensorView in) {

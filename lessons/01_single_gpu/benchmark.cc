@@ -74,6 +74,11 @@ void add_all(DeviceType device) {
   const auto gpt2 = [](size_t sequence_length) {
     return ModelConfig{12, 12, 768, 50257, sequence_length};
   };
+  const auto smollm2 = [](size_t sequence_length) {
+    ModelConfig config = find_preset("smollm2-135m").config;
+    config.sequence_length = sequence_length;
+    return config;
+  };
   if (device == DeviceType::cuda) {
     add("gpt2_124M/B4_T1024", {gpt2(1024), 4, device}, 20);
     add("gpt2_124M/B4_T1024/tf32", {gpt2(1024), 4, device, true}, 20);
@@ -83,15 +88,14 @@ void add_all(DeviceType device) {
     add("gpt2_124M/B16_T1024/bf16/round_logits", {gpt2(1024), 16, device, false, DType::bf16, true},
         20);
     add("gpt2_124M/B32_T1024/bf16", {gpt2(1024), 32, device, false, DType::bf16}, 20);
+    add("smollm2_135M/B16_T1024/bf16", {smollm2(1024), 16, device, false, DType::bf16}, 20);
     return;
   }
   add("small/B8_T64", {small, 8, device}, device == DeviceType::cpu ? 100 : 1);
   if (device != DeviceType::cpu) return;  // the emulator would take hours
   add("gpt2_124M/B4_T64", {gpt2(64), 4, device}, 7);
   add("gpt2_124M/B4_T256", {gpt2(256), 4, device}, 5);
-  ModelConfig smollm2 = find_preset("smollm2-135m").config;
-  smollm2.sequence_length = 256;
-  add("smollm2_135M/B4_T256", {smollm2, 4, device}, 5);
+  add("smollm2_135M/B4_T256", {smollm2(256), 4, device}, 5);
 }
 
 }  // namespace

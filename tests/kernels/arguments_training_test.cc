@@ -70,11 +70,11 @@ const Kernel kKernels[] = {
        adamw(stream(), {{v[0], v[1], v[2], v[3]}}, {});
      },
      false},
-    {"squared_norm",
+    {"squared_norms",
      {{"out", {1}, Kind::fp64}, {"workspace", {2}, Kind::fp64}, {"in", {1025}, Kind::x, true}},
      2,
      false,
-     [](const Views& v) { squared_norm(stream(), v[0], v[1], v[2]); },
+     [](const Views& v) { squared_norms(stream(), v[0], v[1], {v[2]}); },
      false},
     {"sum",
      {{"out", {1}, Kind::fp64}, {"workspace", {2}, Kind::fp64}, {"in", {1025}, Kind::x, true}},

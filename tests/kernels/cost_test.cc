@@ -40,7 +40,7 @@ TEST_CASE("elementwise kernels and sums: each argument once") {
   check_cost(cast_cost(view({10}, DType::bf16), view({10})), 0, 40, 20);
   check_cost(fill_normal_cost(view({10})), 10, 0, 40);
   check_cost(sum_cost(view({10})), 10, 40, 0);
-  check_cost(squared_norm_cost(view({10})), 20, 40, 0);
+  check_cost(squared_norms_cost({view({10}), view({3})}), 26, 52, 0);
 }
 
 TEST_CASE("codecs: the words, the numbers, and with feedback what is held, read and written") {

@@ -209,7 +209,9 @@ TEST_CASE("large: AdamW and sums over all elements") {
 
   const Pair x(dtype, kFlat, {kSumTile});
   const Shape partials = {sum_workspace_elements(kElements)};
-  for (const auto kernel : {&sum, &squared_norm}) {
+  const auto squared_norm = [](Stream& of, TensorView out, TensorView workspace,
+                               ConstTensorView in) { squared_norms(of, out, workspace, {in}); };
+  for (const auto kernel : {&sum, +squared_norm}) {
     // New for each: of the partial sums only the outer thread blocks' are written.
     const Pair workspace = zeros(DType::fp64, partials, {1}), total = zeros(DType::fp64, {1}, {1});
     run_both(partials[0],

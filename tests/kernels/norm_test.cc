@@ -20,6 +20,10 @@ double run(Kernel kernel, DType dtype, const Values& in, size_t more_workspace =
   return out.values()[0];
 }
 
+void squared_norm(Stream& stream, TensorView out, TensorView workspace, ConstTensorView in) {
+  squared_norms(stream, out, workspace, {in});
+}
+
 // The header's order, to the letter.
 double in_order(const Values& terms) {
   double total = 0, group = 0;
@@ -42,7 +46,7 @@ constexpr size_t kLengths[] = {
     1,    7,    8,    17,   63,      65,      1023,
     1024, 1025, 2048, 5000, 100'003, 600'001, 2 * kSumGroup* kSumTile + 1};
 
-TEST_CASE("sum and squared_norm equal the reference and have the stated order") {
+TEST_CASE("sum and squared_norms equal the reference and have the stated order") {
   const OnDevice on = on_every_device();
   for (DType dtype : kAccumulation) {
     for (size_t n : kLengths) {
@@ -67,7 +71,7 @@ TEST_CASE("sum and squared_norm equal the reference and have the stated order") 
   }
 }
 
-TEST_CASE("sum and squared_norm give the same bits for any number of threads") {
+TEST_CASE("sum and squared_norms give the same bits for any number of threads") {
   const OnDevice on = on_every_device();
   for (DType dtype : kAccumulation) {
     const Values in = random_values(dtype, 100'003, "in");
@@ -76,7 +80,31 @@ TEST_CASE("sum and squared_norm give the same bits for any number of threads") {
   }
 }
 
-TEST_CASE("squared_norm of fp32 neither overflows nor loses small numbers") {
+// More tensors than a launch takes, of one to several groups, some of them empty.
+TEST_CASE("squared_norms of many tensors are those of each") {
+  const OnDevice on = on_every_device();
+  for (DType dtype : kAccumulation) {
+    const size_t count = 150;
+    std::vector<Array> tensors;
+    std::vector<ConstTensorView> views;
+    Values expected;
+    size_t tiles = 0;
+    for (size_t t = 0; t < count; ++t) {
+      const size_t n = t % 7 == 3 ? 0 : t == 70 ? kSumGroup * kSumTile + 5 : 1 + 307 * (t % 11);
+      const Values in = random_values(dtype, n, concat("in", t));
+      tensors.emplace_back(dtype, Shape{n}, in);
+      expected.push_back(n == 0 ? 0 : run(squared_norm, dtype, in));
+      tiles += sum_workspace_elements(n);
+    }
+    for (const Array& tensor : tensors) views.push_back(tensor);
+    const Array out(DType::fp64, {count}), workspace(DType::fp64, {tiles});
+    squared_norms(stream(), out, workspace, views);
+    workspace.values();  // checks the guards
+    require_same_bits(out.values(), expected);
+  }
+}
+
+TEST_CASE("squared_norms of fp32 neither overflows nor loses small numbers") {
   const OnDevice on = on_every_device();
   // 1e30^2 is beyond fp32, not beyond fp64.
   const double large = rounded(DType::fp32, 1e30);
@@ -87,7 +115,7 @@ TEST_CASE("squared_norm of fp32 neither overflows nor loses small numbers") {
   CHECK(run(sum, DType::fp32, {0x1p24, 1}) == 0x1p24 + 1);
 }
 
-TEST_CASE("squared_norm of fp32 is finite exactly if every element is") {
+TEST_CASE("squared_norms of fp32 is finite exactly if every element is") {
   const OnDevice on = on_every_device();
   const double largest = std::numeric_limits<float>::max();
   const double infinity = std::numeric_limits<double>::infinity();

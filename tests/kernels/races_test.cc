@@ -118,7 +118,7 @@ TEST_CASE("elementwise kernels and reductions have no races") {
     CHECK(races_in([&] {
             cpu::adamw(stream, {{p, m, v, g}}, {});
             cpu::sum(stream, out, workspace, p);
-            cpu::squared_norm(stream, out, workspace, p);
+            cpu::squared_norms(stream, out, workspace, {p});
           }) == 0);
   }
 }

@@ -48,11 +48,13 @@ PRESETS = {
     "gpt2-t1024": dict(layers=12, heads=12, hidden=768, vocab=50257, batch=4, sequence_length=1024),
     "gpt2-t256": dict(layers=12, heads=12, hidden=768, vocab=50257, batch=4, sequence_length=256),
     "gpt2-t64": dict(layers=12, heads=12, hidden=768, vocab=50257, batch=4, sequence_length=64),
+    "smollm2-t1024": dict(layers=30, heads=9, hidden=576, vocab=49152, batch=4, sequence_length=1024),
     "smollm2-t256": dict(layers=30, heads=9, hidden=576, vocab=49152, batch=4, sequence_length=256),
     "small": dict(layers=4, heads=4, hidden=128, vocab=256, batch=8, sequence_length=64),
 }
 # What makes a preset a Llama: heads of k and v, the MLP's inner layer, the base of frequencies.
-LLAMAS = {"smollm2-t256": dict(key_value_heads=3, ffn=1536, theta=1e5)}
+SMOLLM2 = dict(key_value_heads=3, ffn=1536, theta=1e5)
+LLAMAS = {"smollm2-t1024": SMOLLM2, "smollm2-t256": SMOLLM2}
 GPT2_POSITIONS = 1024
 WARMUP_STEPS = 2
 TUNED_MARK = "PYTORCH_GPT2_TUNED"

@@ -44,7 +44,7 @@ StepFloor::StepFloor(std::vector<Layer> layers, size_t num_parameters, DType dty
   size_t in = 0, out = 0;
   for (const Layer& layer : layers_) {
     in = std::max(in, layer.rows * layer.in);
-    out = std::max(out, layer.rows * layer.out);
+    out = std::max(out, layer.rows * padded_columns(layer.out, device));
   }
   in_ = make(in, dtype);
   out_ = make(out, dtype);
@@ -58,7 +58,9 @@ void StepFloor::multiply(const Layer& layer, size_t first_weight) {
   const TensorView dw = gradients_.view().elements(first_weight, shape);
   const TensorView x = in_.view().elements(0, {rows, in});
   const TensorView dx = din_.view().elements(0, {rows, in});
-  const TensorView y = out_.view().elements(0, {rows, out});
+  // As a step's logits: 50,257 columns side by side would cost a GPU several times as much.
+  const size_t pitch = padded_columns(out, stream_.device());
+  const TensorView y = out_.view().elements(0, {rows, pitch}).first_columns(out);
   matmul(stream_, y, x, w, {.transpose_b = transposed});
   matmul(stream_, dx, y, w, {.transpose_b = !transposed});
   matmul(stream_, dw, transposed ? y : x, transposed ? x : y,
