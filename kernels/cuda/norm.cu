@@ -95,7 +95,8 @@ __global__ void groups_kernel(double* partial, Tensors<T> tensors) {
   const size_t tiles = (tensor.count + kSumTile - 1) / kSumTile;
   const size_t first = (blockIdx.x - tensor.first_group) * kSumGroup;
   double* const own = partial + tensor.first_tile + first;
-  const double total = sum_in_order(own, std::min(kSumGroup, tiles - first), 1);
+  const size_t left = tiles - first;
+  const double total = sum_in_order(own, left < kSumGroup ? left : kSumGroup, 1);
   if (threadIdx.x == 0) *own = total;
 }
 
