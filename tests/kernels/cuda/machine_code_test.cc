@@ -82,6 +82,12 @@ const std::vector<Rule> kRules = {
     {"attention_mma_backward.*(keys|queries)_kernel",
      {"HMMA\\.16816\\.F32.*", "LDSM\\.16\\.M.*", "LDGSTS.*128", "MUFU\\.EX2"},
      {}},
+    // The versions of kernels/cuda/versions.
+    {"vectorized_product_kernel", {"LDG.*128", "LDS.*128", "STG.*64"}, {"LDG.*U16.*", "LDS"}},
+    {"mma_product_kernel",
+     {"HMMA\\.16816\\.F32.*", "LDSM\\.16\\.M.*", "LDGSTS.*128"},
+     {"LDG.*", "STG.*U16.*"}},
+    {"tiled_attention_kernel", {"LDS.*128"}, {}},
 };
 
 void check_rules(const Code& code) {
