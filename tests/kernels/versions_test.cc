@@ -34,8 +34,8 @@ TEST_CASE("each version of the product equals plain loops") {
   if (place().device == DeviceType::cpu) return;
   for (const ProductVersion& version : product_versions()) {
     if (version.multiple > 1 && !place().aligned) continue;
-    // One row, one pack; tiles of 32 and 128 and one more or less; steps of 16 and 32 through K, of
-    // which the last has less; more steps than there is room for tiles.
+    // One row, one pack; tiles of 32 and 128 and one more or less; slices of K of 16 and 32, of
+    // which the last is smaller; more slices than there are tiles in shared memory.
     compare_product(version, 1, 8, 8);
     compare_product(version, 128, 128, 32);
     compare_product(version, 127, 136, 40);

@@ -1,5 +1,5 @@
-// Version 1 of attention: the formula, with the whole matrix of scores in memory. Three kernels
-// follow each other: scores, softmax, output.
+// Naive attention: the formula, with the whole matrix of scores in memory. Three kernels follow
+// each other: scores, softmax, output.
 #include <limits>
 
 #include "kernels/cuda/versions/attention.h"
@@ -54,7 +54,8 @@ __global__ void naive_output_kernel(AttentionCall call, const float* probabiliti
   const auto values = call.heads.in_qkv(call.qkv, head, 2);
   float sum = 0;
   for (size_t j = 0; j <= query; ++j) {
-    sum = std::fma(probabilities[row * tokens + j], float{values.first[j * values.stride + d]}, sum);
+    sum =
+        std::fma(probabilities[row * tokens + j], float{values.first[j * values.stride + d]}, sum);
   }
   const auto to = call.heads.in_out(call.out, head);
   to.first[query * to.stride + d] = bfloat16(sum);

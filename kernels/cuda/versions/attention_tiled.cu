@@ -1,4 +1,4 @@
-// Version 2 of attention: online softmax over tiles of keys, so the matrix of scores never exists
+// Tiled attention: online softmax over tiles of keys, so the matrix of scores never exists
 // (../README.md computes an example). A thread has one query, with its output in registers; the
 // threads of a thread block share the tiles of keys and values.
 #include <limits>

@@ -1,5 +1,5 @@
-// Version 4 of the product: tensor cores, and copies that go on while they multiply. Tiles stay
-// bf16, and three of them are in shared memory: one is multiplied, two arrive. tensor_core.h and
+// The product on tensor cores, with copies that go on while they multiply. Tiles stay bf16. Shared
+// memory has three of A and three of B: one is multiplied, two arrive. ../tensor_core.h and
 // ../README.md explain the instructions.
 #include "kernels/cuda/attention_mma_products.h"
 #include "kernels/cuda/versions/product.h"
@@ -7,8 +7,8 @@
 namespace ladder::cuda {
 namespace {
 
-// A thread block has a tile of C, and goes through K in steps of kDepth. It has 2 x 2 warps; a warp
-// has a quarter of the tile: 4 x 8 accumulators of 16 x 8 elements.
+// A thread block has a tile of C, and goes through K in slices of kDepth. It has 2 x 2 warps; a
+// warp has a quarter of the tile: 4 x 8 accumulators of 16 x 8 elements.
 constexpr unsigned kTile = 128, kDepth = 32, kStages = 3;
 constexpr unsigned kThreads = 4 * kWarpSize, kOfWarp = kTile / 2;
 constexpr unsigned kM = kOfWarp / 16, kN = kOfWarp / 8;
@@ -22,15 +22,16 @@ struct Stage {
   TileA a;
   TileB b;
 
-  // Returns the stage in which step `number` is.
+  // Returns the stage of slice `number` of K.
   static __device__ Stage of(unsigned number) {
     bfloat16* const first = dynamic_shared<bfloat16>() + number % kStages * kElements;
     return {{first}, {first + TileA::elements(kTile)}};
   }
 };
 
-// Begins to copy a tile of a matrix whose rows have `pitch` elements. The tile's first element is at
-// `from`. From there on the matrix has `rows` rows and `columns` columns; after these come zeros.
+// Begins to copy a tile of a matrix whose rows have `pitch` elements. The tile's first element is
+// at `from`. From there on the matrix has `rows` rows and `columns` columns; after these come
+// zeros.
 template <unsigned kRows, unsigned kWidth>
 __device__ void begin_tile(const MmaTile<bfloat16, kWidth>& tile, const bfloat16* from,
                            size_t pitch, unsigned rows, unsigned columns) {
@@ -64,24 +65,24 @@ __device__ void add_stage(float (&sums)[kM][kN][4], const Stage& stage, unsigned
 __global__ void __launch_bounds__(kThreads, 2) mma_product_kernel(Product p) {
   const unsigned row0 = blockIdx.y * kTile, column0 = blockIdx.x * kTile;
   const unsigned row = warp_index() / 2 * kOfWarp, column = warp_index() % 2 * kOfWarp;
-  const unsigned steps = (p.k + kDepth - 1) / kDepth;
+  const unsigned slices = (p.k + kDepth - 1) / kDepth;
   const bfloat16 *const a = p.a + size_t{row0} * p.k, *const b = p.b + column0;
-  const auto begin_step = [&](unsigned step) {
-    const Stage stage = Stage::of(step);
-    const unsigned k0 = step * kDepth;
+  const auto begin_slice = [&](unsigned slice) {
+    const Stage stage = Stage::of(slice);
+    const unsigned k0 = slice * kDepth;
     if (k0 < p.k) {
       begin_tile<kTile>(stage.a, a + k0, p.k, p.m - row0, p.k - k0);
       begin_tile<kDepth>(stage.b, b + size_t{k0} * p.n, p.n, p.k - k0, p.n - column0);
     }
     commit_copies();  // an empty group, too: wait_for_copies counts groups
   };
-  for (unsigned step = 0; step + 1 < kStages; ++step) begin_step(step);
+  for (unsigned slice = 0; slice + 1 < kStages; ++slice) begin_slice(slice);
   float sums[kM][kN][4] = {};
-  for (unsigned step = 0; step < steps; ++step) {
+  for (unsigned slice = 0; slice < slices; ++slice) {
     wait_for_copies<kStages - 2>();
-    __syncthreads();  // all threads' copies of this step have ended, and the step before is done
-    begin_step(step + kStages - 1);
-    add_stage(sums, Stage::of(step), row, column);
+    __syncthreads();  // all copies of this slice have ended, and the one before is done
+    begin_slice(slice + kStages - 1);
+    add_stage(sums, Stage::of(slice), row, column);
   }
   for_each_pair(sums, [=](unsigned i, unsigned j, float x, float y) {
     const unsigned in_c = row0 + row + i, of_c = column0 + column + j;
@@ -93,10 +94,10 @@ __global__ void __launch_bounds__(kThreads, 2) mma_product_kernel(Product p) {
 }  // namespace
 
 void product_mma(cudaStream_t stream, const Product& product) {
-  launch<mma_product_kernel>(
-      stream,
-      {tiles_of(product, kTile, kTile), dim3(kThreads), kStages * Stage::kElements * sizeof(bfloat16)},
-      product);
+  launch<mma_product_kernel>(stream,
+                             {tiles_of(product, kTile, kTile), dim3(kThreads),
+                              kStages * Stage::kElements * sizeof(bfloat16)},
+                             product);
 }
 
 }  // namespace ladder::cuda

@@ -1,5 +1,5 @@
-// Version 1 of the product: the formula. A thread computes one element of C. For that it reads a
-// row of A and a column of B.
+// The naive product: the formula. A thread computes one element of C. For that it reads a row of A
+// and a column of B.
 #include <cmath>
 
 #include "kernels/cuda/versions/product.h"

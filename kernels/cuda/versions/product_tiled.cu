@@ -1,6 +1,5 @@
-// Version 2 of the product: tiles in shared memory. The threads of a thread block compute a tile of
-// C together. They read a tile of A and a tile of B from memory, each element once, and use each 32
-// times.
+// The tiled product. The threads of a thread block compute a tile of C together. They read a tile
+// of A and a tile of B from memory, each element once, and use each 32 times.
 #include <cmath>
 
 #include "kernels/cuda/versions/product.h"

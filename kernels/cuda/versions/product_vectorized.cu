@@ -1,6 +1,6 @@
-// Version 3 of the product: packs. A thread has 8 x 8 elements of C instead of one. So it loads 8
-// elements of A and 8 of B, in packs of 16 bytes, and multiplies each with each: 64 multiply-adds
-// for four loads.
+// The vectorized product. A thread has 8 x 8 elements of C instead of one. So it loads 8 elements
+// of A and 8 of B, in packs of 16 bytes, and multiplies each with each: 64 multiply-adds for four
+// loads.
 #include <cmath>
 
 #include "kernels/cuda/pack.h"
@@ -9,7 +9,7 @@
 namespace ladder::cuda {
 namespace {
 
-// A thread block has a tile of C, and goes through K in steps of kDepth.
+// A thread block has a tile of C, and goes through K in slices of kDepth.
 constexpr unsigned kTile = 128, kDepth = 16;
 constexpr unsigned kSide = 16, kThreads = kSide * kSide;  // 16 x 16 threads
 // A thread has 4 rows in the upper half of the tile and 4 in the lower one, and so with columns.
@@ -52,8 +52,8 @@ __global__ void __launch_bounds__(kThreads, 2) vectorized_product_kernel(Product
       const Pack<float, 4> columns[2] = {load<4>(&b[k][x]), load<4>(&b[k][kHalf + x])};
       for (unsigned i = 0; i < kOwn; ++i) {
         for (unsigned j = 0; j < kOwn; ++j) {
-          sums[i][j] = std::fma(rows[i / 4].element[i % 4], columns[j / 4].element[j % 4],
-                                sums[i][j]);
+          sums[i][j] =
+              std::fma(rows[i / 4].element[i % 4], columns[j / 4].element[j % 4], sums[i][j]);
         }
       }
     }

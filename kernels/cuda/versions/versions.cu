@@ -16,16 +16,19 @@ template <auto kLaunch>
 void product_body(Stream& stream, TensorView c, ConstTensorView a, ConstTensorView b) {
   const auto extent = [](size_t x) { return static_cast<unsigned>(x); };
   kLaunch(stream.native(),
-          cuda::Product{c.as<bfloat16>(), a.as<bfloat16>(), b.as<bfloat16>(),
-                        extent(c.shape()[0]), extent(c.shape()[1]), extent(a.shape()[1])});
+          cuda::Product{c.as<bfloat16>(), a.as<bfloat16>(), b.as<bfloat16>(), extent(c.shape()[0]),
+                        extent(c.shape()[1]), extent(a.shape()[1])});
 }
 
 cuda::AttentionCall call_of(TensorView out, TensorView logsumexp, ConstTensorView qkv) {
   const Shape& rows = logsumexp.shape();
   const size_t size = out.shape()[2] / rows[1];
-  return {out.as<bfloat16>(), logsumexp.as<float>(),
-          qkv.as<bfloat16>(), {rows[2], rows[1], size},
-          static_cast<unsigned>(rows[0] * rows[1]), cuda::scale_of<float>(size)};
+  return {out.as<bfloat16>(),
+          logsumexp.as<float>(),
+          qkv.as<bfloat16>(),
+          {rows[2], rows[1], size},
+          static_cast<unsigned>(rows[0] * rows[1]),
+          cuda::scale_of<float>(size)};
 }
 
 void naive_body(Stream& stream, TensorView out, TensorView logsumexp, TensorView scores,

@@ -32,8 +32,8 @@ class Bench {
   void begin();
   // Returns whether results are whole after begin().
   bool results_are_whole() const;
-  // Runs the rungs, of which the last is the yardstick, and returns their table.
-  std::string table(std::span<const Rung> rungs, Stream& stream);
+  // Runs the rungs, of which the last is the yardstick, and returns their table after `title`.
+  std::string table(const std::string& title, std::span<const Rung> rungs, Stream& stream);
   // Returns what has to be said once, after the tables.
   std::string legend() const;
 

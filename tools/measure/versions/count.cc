@@ -1,6 +1,9 @@
 // Counts what the versions do, on the emulator, and predicts how long that takes on a GPU.
 #include <cstdio>
+#include <fstream>
+#include <map>
 #include <optional>
+#include <sstream>
 
 #include "kernels/emulator/device_model.h"
 #include "kernels/emulator/launch.h"
@@ -41,31 +44,61 @@ std::string print(const char* format, Args... args) {
   return text;
 }
 
+// Microseconds by the title of the table and the version.
+using Measured = std::map<std::pair<std::string, std::string>, double>;
+
+// Reads the tables that time.cc prints. Throws a UserError if there is none.
+Measured read_measured(const std::string& path) {
+  std::ifstream file(path);
+  if (!file) throw UserError(concat("--measured ", path, ": cannot be read"));
+  Measured measured;
+  std::string title;
+  for (std::string line; std::getline(file, line);) {
+    double us = 0, rate = 0, part = 0, error = 0;
+    std::string name;
+    std::istringstream fields(line);
+    if (fields >> us >> rate >> part >> error && std::getline(fields >> std::ws, name, ':')) {
+      measured[{title, name}] = us;
+    } else if (line.find(" = ") != line.npos) {
+      title = line;
+    }
+  }
+  if (measured.empty()) throw UserError(concat("--measured ", path, ": there is no table in it"));
+  return measured;
+}
+
+// Four digits, in a column.
+std::string digits(double value) { return print(value < 1000 ? "%10.4g" : "%10.0f", value); }
+
 std::string line_of(const Rung& rung, const Total& total) {
   const Counts& counts = total.counts;
   const double sector = number_of(emulator::kSectorBytes);
   std::string text = print("%12.1f %9.1f  %-13s", 1e6 * total.seconds,
                            1e-12 * rung.flops / total.seconds, std::string(total.bound).c_str());
   if (counts.instructions == 0) {  // cuBLAS: nobody counts what is in it
-    text += print(" %9s %9s %8s %9s %9s %8s %6s", "-", "-", "-", "-", "-", "-", "-");
+    for (int i = 0; i < 5; ++i) text += print("%10s", "-");
+    text += print(" %8s %5s", "-", "-");
   } else {
-    text += print(" %9.1f %9.1f %8.1f %9.1f %9.1f %8.2f %6.0f", counts.global_sectors * sector / 1e6,
-                  counts.memory_sectors * sector / 1e6, counts.instructions / 1e6,
-                  counts.fused_flops / 1e9, counts.tensor_flops / 1e9,
-                  counts.shared_least_cycles > 0 ? counts.shared_cycles / counts.shared_least_cycles
-                                                 : 0,
-                  100 * total.occupancy);
+    const double least = counts.shared_least_cycles;
+    for (const double count :
+         {1e-6 * sector * counts.global_sectors, 1e-6 * sector * counts.memory_sectors,
+          1e-6 * counts.instructions, 1e-9 * counts.fused_flops, 1e-9 * counts.tensor_flops}) {
+      text += digits(count);
+    }
+    text += least > 0 ? print(" %8.2f", counts.shared_cycles / least) : print(" %8s", "-");
+    text += print(" %5.0f", 100 * total.occupancy);
   }
   const std::string error = rung.error < 0 ? "-" : print("%.2f", rung.error);
-  return text + print(" %7s  %s: %s\n", error.c_str(), rung.name.c_str(), rung.idea.c_str());
+  return text + print(" %6s  %s: %s\n", error.c_str(), rung.name.c_str(), rung.idea.c_str());
 }
 
 }  // namespace
 
 struct Bench::State {
-  std::string gpu_name = "h100";
-  size_t most_blocks = 4;
+  std::string gpu_name = "h100", measured_path;
+  size_t most_blocks = 32;
   Cluster gpu;
+  Measured measured;
   std::optional<emulator::WithDeviceModel> limits;
   std::optional<emulator::SampledLaunches> sampled;
 };
@@ -76,28 +109,36 @@ Bench::~Bench() = default;
 void Bench::add_flags(CLI::App& app) {
   app.add_option("--gpu", state_->gpu_name,
                  "GPU to predict for: a100-40, a100-80, h100 or h200 [h100]");
+  app.add_option("--measured", state_->measured_path,
+                 "file with what this program printed with --config=cuda on that GPU");
   app.add_option("--blocks", state_->most_blocks,
-                 "thread blocks of a launch that the emulator runs, for the counts [4]");
+                 "thread blocks of a launch that the emulator runs, for the counts [32]");
 }
 
 void Bench::begin() {
   if (state_->most_blocks == 0) throw UserError("--blocks must be positive");
   state_->gpu = roofline::read_gpu(state_->gpu_name);
+  if (!state_->measured_path.empty()) state_->measured = read_measured(state_->measured_path);
   state_->limits.emplace(state_->gpu.emulated);
   state_->sampled.emplace(state_->most_blocks);
 }
 
 bool Bench::results_are_whole() const { return false; }
 
-std::string Bench::table(std::span<const Rung> rungs, Stream& stream) {
-  std::string text =
-      print("%12s %9s  %-13s %9s %9s %8s %9s %9s %8s %6s %7s  %s\n", "us", "TFLOP/s", "bound by",
-            "MB asked", "MB moved", "accesses", "fma", "mma", "conflict", "warps", "error",
-            "version");
+std::string Bench::table(const std::string& title, std::span<const Rung> rungs, Stream& stream) {
+  const bool is_measured = !state_->measured.empty();
+  std::string text = title + "\n" + (is_measured ? print("%12s", "us measured") : "");
+  text += print("%12s %9s  %-13s%10s%10s%10s%10s%10s %8s %5s %6s  %s\n", "us", "TFLOP/s",
+                "bound by", "MB asked", "MB moved", "accesses", "fma", "mma", "conflict", "warps",
+                "error", "version");
   for (const Rung& rung : rungs) {
     emulator::Profiler profiler(roofline::cache_of(state_->gpu));
     rung.run(stream);
     stream.synchronize();
+    if (is_measured) {
+      const auto found = state_->measured.find({title, rung.name});
+      text += found == state_->measured.end() ? print("%12s", "-") : print("%12.1f", found->second);
+    }
     text += line_of(rung, total_of(profiler.take(), state_->gpu, rung.dtype));
   }
   return text;
@@ -106,7 +147,8 @@ std::string Bench::table(std::span<const Rung> rungs, Stream& stream) {
 std::string Bench::legend() const {
   return concat(
       "Predicted for one ", state_->gpu.name,
-      ", not measured. Counted in some thread blocks, for all: `MB\nasked` is what warps ask of the "
+      ", not measured. Counted in some thread blocks, for all: `MB\nasked` is what warps ask of "
+      "the "
       "cache that all multiprocessors share, in sectors of 32 bytes,\n`MB moved` what comes from "
       "memory; `accesses` are millions of instructions of warps that load or\nstore; `fma` and "
       "`mma` are GFLOP in multiply-adds and on tensor cores; `conflict` the cycles of\nshared "

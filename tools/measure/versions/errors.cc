@@ -56,8 +56,8 @@ QuerySums sums_of(const AttentionSizes& s, DType factors, std::size_t b, std::si
     }
     // HS products and additions, the rounded scale (2) and its product; then the maximum is taken
     // off.
-    sums.score_error = std::max(sums.score_error, (number_of(s.head_size) + 4) * score_size +
-                                                      4 * std::abs(score));
+    sums.score_error =
+        std::max(sums.score_error, (number_of(s.head_size) + 4) * score_size + 4 * std::abs(score));
   }
   return sums;
 }

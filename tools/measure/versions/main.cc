@@ -1,6 +1,8 @@
 // Runs a product and attention's forward version by version (kernels/cuda/versions/README.md):
-//   bazel run //kernels:versions -- --gpu h100               counts, and predicts
-//   bazel run --config=cuda //kernels:versions               times them on this machine's GPU
+//   bazel run //kernels:versions -- --gpu h100            counts what they do, and predicts
+//   bazel run --config=cuda //kernels:versions            times them on this machine's GPU
+// --measured FILE, a file with what the second command printed, puts its times into the first one's
+// tables.
 #include <array>
 #include <charconv>
 #include <iostream>
@@ -103,7 +105,8 @@ std::vector<Rung> product_rungs(Machine& machine, const ProductSizes& sizes, boo
       // Some rows, from all parts of a tile.
       error = product_error(machine.values(*c), of_a, of_b, k, 0, m < 512 ? 1 : m / 16 + 5);
     }
-    rungs.push_back({std::string(rung.name), std::string(rung.idea), DType::bf16, flops, run, error});
+    rungs.push_back(
+        {std::string(rung.name), std::string(rung.idea), DType::bf16, flops, run, error});
   }
   return rungs;
 }
@@ -130,10 +133,10 @@ double error_of_heads(const AttentionVersion& version, const AttentionSizes& siz
   double worst = 0;
   for (const auto& [b, h] : {std::pair{size_t{0}, size_t{0}}, {B - 1, NH - 1}}) {
     const auto first = logsumexp.begin() + static_cast<std::ptrdiff_t>((b * NH + h) * T);
-    worst = std::max(worst, attention_error({1, T, 1, HS}, version.dtype, factors,
-                                            head_of(out, sizes, 1, b, h),
-                                            Values(first, first + static_cast<std::ptrdiff_t>(T)),
-                                            head_of(qkv, sizes, 3, b, h)));
+    worst = std::max(
+        worst, attention_error({1, T, 1, HS}, version.dtype, factors, head_of(out, sizes, 1, b, h),
+                               Values(first, first + static_cast<std::ptrdiff_t>(T)),
+                               head_of(qkv, sizes, 3, b, h)));
   }
   return worst;
 }
@@ -191,7 +194,7 @@ bool show(Bench& bench, Machine& machine, const std::string& title, std::vector<
     rungs[i].error = std::max(rungs[i].error, small[i].error);
     right = right && rungs[i].error <= 1;
   }
-  std::cout << title << "\n" << bench.table(rungs, machine.stream) << "\n" << std::flush;
+  std::cout << bench.table(title, rungs, machine.stream) << "\n" << std::flush;
   return right;
 }
 
@@ -225,9 +228,9 @@ int run(int argc, char** argv) {
                     product_rungs(machine, of_products[i], whole), small_product);
     }
     for (size_t i = 0; i < attentions.size(); ++i) {
-      right &= show(bench, machine,
-                    concat("attention's forward, B x T x NH x HS = ", attentions[i]),
-                    attention_rungs(machine, of_attentions[i], whole), small_attention);
+      right &=
+          show(bench, machine, concat("attention's forward, B x T x NH x HS = ", attentions[i]),
+               attention_rungs(machine, of_attentions[i], whole), small_attention);
     }
     std::cout << bench.legend() << std::flush;
     check(std::cout.good(), "standard output could not be written to the end");

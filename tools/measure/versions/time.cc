@@ -35,13 +35,13 @@ void Bench::add_flags(CLI::App& /*app*/) {}
 void Bench::begin() {}
 bool Bench::results_are_whole() const { return true; }
 
-std::string Bench::table(std::span<const Rung> rungs, Stream& stream) {
+std::string Bench::table(const std::string& title, std::span<const Rung> rungs, Stream& stream) {
   std::vector<double> seconds;
   for (const Rung& rung : rungs) seconds.push_back(seconds_of_rung(rung, stream));
   char line[200];
   std::snprintf(line, sizeof line, "%12s %9s %9s %7s  %s\n", "us", "TFLOP/s", "of last", "error",
                 "version");
-  std::string text = line;
+  std::string text = title + "\n" + line;
   for (size_t i = 0; i < rungs.size(); ++i) {
     const Rung& rung = rungs[i];
     std::snprintf(line, sizeof line, "%12.1f %9.1f %9.3f %7.2f  %s: %s\n", 1e6 * seconds[i],

@@ -1,0 +1,45 @@
+#!/usr/bin/env bash
+# //kernels:versions: what it counts of shapes in which that can be done by hand, and what it refuses.
+set -euo pipefail
+source tests/expect.sh
+program=$1
+
+run() { "$program" --product 64x128x64 --attention 1x64x1x32 "$@"; }
+
+# is VERSION COLUMN TEXT: what the first table says of a version.
+is() {
+  local found
+  found=$(awk -v version="$1:" -v column="$2" '$0 ~ version { print $column; exit }' "$TEST_TMPDIR/out")
+  [[ $found == "$3" ]] || { cat "$TEST_TMPDIR/out" && echo "$1, column $2: $found, expected $3" && exit 1; }
+}
+
+run --gpu h100 >"$TEST_TMPDIR/out"
+# Of memory a warp of the naive version asks for three sectors of 32 bytes, 64 times, and stores two; it has
+# 64 x 128 / 32 warps. A tile of 32 x 32 has 64 sectors: 8 thread blocks load four and store one. The other
+# two have one tile. A has 64 rows of 8 sectors, so has B, and so has C.
+is naive 5 1.589
+is tiled 6 0.08192
+is vectorized 5 0.04915
+is mma 6 0.04915
+# The formula has 64 x 128 x 64 multiply-adds. Half of the large tiles is empty, and multiplied all the same.
+is naive 8 0.001049
+is tiled 9 0.001049
+is vectorized 8 0.002097
+is mma 10 0.002097
+
+title='C = A B, bf16, M x N x K = 64x128x64'
+printf '%s\n  12.5  1.0  0.1  0.99  naive: a thread\n' "$title" >"$TEST_TMPDIR/measured"
+run --measured "$TEST_TMPDIR/measured" >"$TEST_TMPDIR/out"
+is naive 1 12.5
+is tiled 1 -
+
+expect 2 'version vectorized takes N and K that are multiples of 8, not 100 and 50' \
+  "$program" --product 20x100x50
+expect 2 'takes heads whose size is a multiple of 1 up to 64, not 80' "$program" --attention 1x8x1x80
+expect 2 '--product 8x8: expected positive numbers MxNxK' "$program" --product 8x8
+expect 2 '--product 8x8x8x8: expected positive numbers MxNxK' "$program" --product 8x8x8x8
+expect 2 '--attention 1x0x8x8: expected positive numbers BxTxNHxHS' "$program" --attention 1x0x8x8
+expect 2 'h9' "$program" --gpu h9
+expect 2 '--blocks must be positive' "$program" --blocks 0
+expect 2 'cannot be read' "$program" --measured "$TEST_TMPDIR/nothing"
+expect 2 'there is no table in it' "$program" --measured "$TEST_TMPDIR/out"
