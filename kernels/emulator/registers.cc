@@ -72,13 +72,8 @@ size_t registers_of(std::string_view name, const DeviceModel& model) {
     known = short_names.emplace(std::string(name), short_kernel_name(name)).first;
   }
   if (known->second == override().name) return override().registers;
-  auto found = table.find(known->second);
-  if (found == table.end()) {
-    // g++ leaves out the last arguments of a template if they are the default ones.
-    const std::string begin = known->second.substr(0, known->second.size() - 1) + ", ";
-    found = table.lower_bound(begin);
-    if (found == table.end() || !found->first.starts_with(begin)) return 0;
-  }
+  const auto found = find_kernel(table, known->second);
+  if (found == table.end()) return 0;
   return model.major == 8 ? found->second.sm_80 : found->second.sm_90;
 }
 

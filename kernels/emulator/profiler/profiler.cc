@@ -1,7 +1,6 @@
 #include "kernels/emulator/profiler/profiler.h"
 
 #include <algorithm>
-#include <iterator>
 #include <tuple>
 #include <utility>
 
@@ -16,14 +15,6 @@ namespace ladder::emulator {
 namespace {
 
 double number(size_t count) { return static_cast<double>(count); }
-
-constexpr double Counts::*kAllCounts[] = {
-    &Counts::instructions,        &Counts::partial,           &Counts::basic_blocks,
-    &Counts::divergent_branches,  &Counts::global_bytes,      &Counts::global_sectors,
-    &Counts::memory_sectors,      &Counts::needed_bytes,      &Counts::shared_cycles,
-    &Counts::shared_least_cycles, &Counts::special_functions, &Counts::fused_flops,
-    &Counts::tensor_flops};
-static_assert(std::size(kAllCounts) == sizeof(Counts) / sizeof(double));
 
 enum class Space { global, shared, other };
 
@@ -46,16 +37,6 @@ Space space_of(std::uintptr_t address) {
 }
 
 }  // namespace
-
-Counts& Counts::operator+=(const Counts& other) {
-  for (double Counts::*const count : kAllCounts) this->*count += other.*count;
-  return *this;
-}
-
-Counts& Counts::operator*=(double factor) {
-  for (double Counts::*const count : kAllCounts) this->*count *= factor;
-  return *this;
-}
 
 Profiler::Profiler(GpuCache cache) : cache_(std::move(cache)) { attach(*this); }
 Profiler::~Profiler() { detach(*this); }
@@ -127,11 +108,21 @@ size_t Profiler::sample_ends() {
   return static_cast<size_t>(std::min({profile.blocks, 2 * at_once, affordable}));
 }
 
-void Profiler::block_barrier() { count_instructions(); }
+void Profiler::block_barrier() {
+  count_instructions();
+  if (counts_) of(profiles_.back().counts.events, Event::barrier) += number(notes_.size());
+}
 
 void Profiler::access(const Access& access) {
   const Space space = space_of(access.address);
   if (space == Space::other) return;
+  if (counts_ && access.kind != AccessKind::atomic) {
+    const bool writes = access.kind == AccessKind::write;
+    const Event event = space == Space::global ? writes ? Event::global_write : Event::global_read
+                        : writes               ? Event::shared_write
+                                               : Event::shared_read;
+    of(profiles_.back().counts.events, event) += number(access.bytes) / kWarpSize;
+  }
   const size_t lane = access.thread % kWarpSize;
   notes_[access.thread / kWarpSize][lane].push_back(
       {access.return_address, access.address, static_cast<std::uint32_t>(access.bytes), access.kind,
@@ -152,7 +143,10 @@ void Profiler::basic_block(const void* location, size_t thread) {
 }
 
 void Profiler::special_function() {
-  if (counts_) profiles_.back().counts.special_functions += 1;
+  if (!counts_) return;
+  Counts& counts = profiles_.back().counts;
+  counts.special_functions += 1;
+  of(counts.events, Event::exponential) += 1. / kWarpSize;
 }
 
 void Profiler::fused_multiply_add() {
@@ -161,8 +155,16 @@ void Profiler::fused_multiply_add() {
 
 void Profiler::warp_operation(WarpOperation operation, size_t, unsigned) {
   constexpr double kFlops = 2 * 16 * 8 * 16;  // of m16n8k16
-  const bool is_mma = operation == WarpOperation::mma_bf16 || operation == WarpOperation::mma_fp16;
-  if (is_mma && counts_) profiles_.back().counts.tensor_flops += kFlops;
+  if (!counts_) return;
+  Counts& counts = profiles_.back().counts;
+  if (operation >= WarpOperation::mma_bf16) {
+    counts.tensor_flops += kFlops;
+    of(counts.events, Event::mma) += 1;
+  } else if (operation >= WarpOperation::any && operation <= WarpOperation::ballot) {
+    of(counts.events, Event::vote) += 1;
+  } else if (operation >= WarpOperation::shfl && operation <= WarpOperation::shfl_xor) {
+    of(counts.events, Event::shuffle) += 1;
+  }
 }
 
 void Profiler::product(const ProductCall& product) {

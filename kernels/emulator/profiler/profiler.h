@@ -28,6 +28,7 @@
 
 #include "kernels/emulator/access.h"
 #include "kernels/emulator/profiler/cache.h"
+#include "kernels/emulator/profiler/events.h"
 #include "kernels/emulator/profiler/footprint.h"
 
 namespace ladder::emulator {
@@ -47,6 +48,7 @@ struct Counts {
   double special_functions = 0;    // exp and log
   double fused_flops = 0;          // multiplications and additions of std::fma
   double tensor_flops = 0;         // multiplications and additions of mma instructions
+  Events events{};                 // of all warps; bytes and functions of a thread are a 32nd
 
   Counts& operator+=(const Counts& other);
   Counts& operator*=(double factor);

@@ -6,15 +6,18 @@
 #include <string>
 #include <vector>
 
+#include "tests/kernels/cuda/code_regions.h"
+
 namespace ladder {
 
 // Returns whether there is a cuobjdump. It comes with the CUDA toolkit. The environment variable
 // CUOBJDUMP names it, and OBJECTS the object files.
 bool has_cuobjdump();
 
-// Returns the instructions of each kernel, both as cuobjdump spells them, such as "LDG.E.128", on a
-// GPU such as sm_90. Kernels of different object files have different names.
-std::map<std::string, std::vector<std::string>> instructions_of_kernels(const std::string& gpu);
+// Returns the instructions of each kernel, named as cuobjdump spells it, on a GPU such as sm_90.
+// Kernels of different object files have different names.
+std::map<std::string, std::vector<MachineInstruction>> instructions_of_kernels(
+    const std::string& gpu);
 
 // Returns the registers of a thread of each kernel, by the kernel's short name
 // (kernels/emulator/registers.h).
@@ -22,5 +25,8 @@ std::map<std::string, std::size_t> registers_of_kernels(const std::string& gpu);
 
 // Returns kernels/emulator/registers.txt as it should be.
 std::string registers_table();
+
+// Returns tools/measure/roofline/instructions.txt as it should be.
+std::string instructions_table();
 
 }  // namespace ladder

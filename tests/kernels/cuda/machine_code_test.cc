@@ -14,7 +14,7 @@
 namespace ladder {
 namespace {
 
-using Code = std::map<std::string, std::vector<std::string>>;
+using Code = std::map<std::string, std::vector<MachineInstruction>>;
 
 bool tools_are_there() {
   const bool there = has_cuobjdump();
@@ -35,10 +35,11 @@ Code disassemble(const std::string& architecture) {
   return code;
 }
 
-bool contains(const std::vector<std::string>& instructions, const std::string& pattern) {
+bool contains(const std::vector<MachineInstruction>& instructions, const std::string& pattern) {
   const std::regex expected(pattern);
-  return std::ranges::any_of(
-      instructions, [&](const std::string& one) { return std::regex_match(one, expected); });
+  return std::ranges::any_of(instructions, [&](const MachineInstruction& one) {
+    return std::regex_match(one.opcode, expected);
+  });
 }
 
 // Kernels whose name matches must have the instructions, and must not have the others.
@@ -123,8 +124,8 @@ void check_spills(const Code& code) {
   }
 }
 
-std::string committed_table() {
-  std::ifstream file(std::getenv("REGISTERS"));
+std::string committed_table(const char* variable) {
+  std::ifstream file(std::getenv(variable));
   REQUIRE(file.good());
   std::ostringstream text;
   text << file.rdbuf();
@@ -133,7 +134,7 @@ std::string committed_table() {
 
 // A column of that table, by kernel: 0 is an A100's, 1 an H100's.
 std::map<std::string, size_t> committed_registers(size_t column) {
-  std::istringstream file(committed_table());
+  std::istringstream file(committed_table("REGISTERS"));
   std::map<std::string, size_t> registers;
   for (std::string line; std::getline(file, line);) {
     if (line.starts_with("#")) continue;
@@ -161,15 +162,18 @@ TEST_CASE("machine code of an H100: wide accesses, tensor cores, nothing spilled
   check_code("sm_90");
 }
 
-// The emulator refuses launches by this table (kernels/emulator/launch.cc), so that the tests of
-// all kernels see whether a GPU would take them. Another nvcc gives other numbers.
-TEST_CASE("the emulator's table has the registers that nvcc gives each kernel") {
-  if (!tools_are_there()) return;
+// Another nvcc makes other code.
+bool is_nvcc_of_tables() {
   const std::string version = run_process({std::getenv("NVCC"), "--version"}).out;
-  if (version.find("release 13.0,") == std::string::npos) {
-    WARN("skipped: the table is that of nvcc 13.0");
-    return;
-  }
+  const bool is = version.find("release 13.0,") != std::string::npos;
+  if (!is) WARN("skipped: the tables are those of nvcc 13.0");
+  return is;
+}
+
+// The emulator refuses launches by this table (kernels/emulator/launch.cc), so that the tests of
+// all kernels see whether a GPU would take them.
+TEST_CASE("the emulator's table has the registers that nvcc gives each kernel") {
+  if (!tools_are_there() || !is_nvcc_of_tables()) return;
   const std::vector<std::string> gpus = {"sm_80", "sm_90"};
   const bool has_all = std::ranges::all_of(gpus, compiled_for);
   for (size_t column = 0; column < gpus.size(); ++column) {
@@ -183,7 +187,20 @@ TEST_CASE("the emulator's table has the registers that nvcc gives each kernel") 
       CHECK(today.at(name) == registers);
     }
   }
-  if (has_all) CHECK(registers_table() == committed_table());  // its order and its first lines too
+  if (has_all)
+    CHECK(registers_table() == committed_table("REGISTERS"));  // its order and its first lines too
+}
+
+TEST_CASE("the roofline's table has the instructions that nvcc makes of each kernel") {
+  if (!tools_are_there() || !is_nvcc_of_tables() || !compiled_for("sm_90")) return;
+  const auto today = roofline::read_kernels(instructions_table());
+  const auto committed = roofline::read_kernels(committed_table("INSTRUCTIONS"));
+  INFO("run the command in the first lines of tools/measure/roofline/instructions.txt");
+  CHECK(today.size() == committed.size());
+  for (const auto& [name, code] : today) {
+    REQUIRE(committed.contains(name));
+    CHECK(text_of(name, code) == text_of(name, committed.at(name)));
+  }
 }
 
 }  // namespace

@@ -33,6 +33,35 @@ TEST_CASE("profiler: neighbouring floats share sectors") {
   CHECK(profile.counts.needed_bytes == 2 * 4 * kThreads);
 }
 
+TEST_CASE("profiler: events of warps, as a table of machine code has them") {
+  const auto events = [](const std::function<void()>& run, Event event) {
+    Events counted = profile_of(run).counts.events;
+    return of(counted, event) / kWarps;
+  };
+  const DeviceArray<float> in{std::vector<float>(profiled::kThreads)}, out{profiled::kThreads};
+  const auto copy = [&] { profiled::copy(out.data(), in.data(), 1, 1); };
+  CHECK(events(copy, Event::global_read) == 4);
+  CHECK(events(copy, Event::global_write) == 4);
+  CHECK(events(copy, Event::shared_write) == 0);
+  const auto some = [&] { profiled::copy_in_some_lanes(out.data(), in.data(), 8); };
+  CHECK(events(some, Event::global_read) == 1);  // a quarter of 4 bytes
+  CHECK(events([] { profiled::store_shared(1); }, Event::shared_write) == 4);
+  CHECK(events([&] { profiled::compute(out.data()); }, Event::exponential) == 2);
+  CHECK(events(profiled::multiply, Event::mma) == 1);
+  const auto exchange = [&] { profiled::exchange(out.data()); };
+  CHECK(events(exchange, Event::shared_write) == 4);
+  CHECK(events(exchange, Event::shared_read) == 4);
+  CHECK(events(exchange, Event::barrier) == 1);
+  CHECK(events(exchange, Event::shuffle) == 1);
+  CHECK(events(exchange, Event::vote) == 1);
+  // A few thread blocks stand for all.
+  constexpr unsigned kBlocks = 10;
+  const DeviceArray<float> many{std::vector<float>(kBlocks * profiled::kThreads)};
+  const SampledLaunches sampled(2);
+  const auto all = [&] { profiled::copy(many.data(), many.data(), 1, kBlocks); };
+  CHECK(events(all, Event::global_read) == 4 * kBlocks);
+}
+
 TEST_CASE("profiler: floats that lie 32 bytes apart take a sector each") {
   const DeviceArray<float> in{std::vector<float>(8 * profiled::kThreads)}, out{profiled::kThreads};
   const Counts counts = profile_of([&] { profiled::copy(out.data(), in.data(), 8, 1); }).counts;

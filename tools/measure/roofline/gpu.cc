@@ -5,6 +5,7 @@
 
 #include "common/cluster/kernel_time.h"
 #include "kernels/emulator/registers.h"
+#include "tools/measure/roofline/instructions.h"
 
 namespace ladder::roofline {
 namespace {
@@ -13,8 +14,18 @@ using emulator::Counts, emulator::Profile, emulator::ProductCall;
 
 double memory_rate(const Cluster& gpu) { return gpu.memory_bandwidth * gpu.memory_efficiency; }
 
-Time slowest(std::initializer_list<Time> times) {
-  return *std::ranges::max_element(times, {}, &Time::seconds);
+struct Need {
+  double seconds;
+  std::string_view what;
+};
+
+Need slowest(std::initializer_list<Need> needs) {
+  return *std::ranges::max_element(needs, {}, &Need::seconds);
+}
+
+Time time_of_needs(const Need& memory, const Need& units, const Need& issue) {
+  const Need most = slowest({memory, units, issue});
+  return {most.seconds, most.what, memory.seconds, units.seconds, issue.seconds};
 }
 
 Time time_of_product(const Cluster& gpu, const ProductCall& product, DType dtype) {
@@ -24,24 +35,32 @@ Time time_of_product(const Cluster& gpu, const ProductCall& product, DType dtype
   const double factors = (m * k + k * n) * number_of(product.factor_bytes);
   const double results =
       m * n * number_of(product.result_bytes) * number_of(1 + product.more_results);
-  return slowest({{(product.has_gelu ? kGeluSlowdown : 1) * 2 * m * n * k / rate, "products"},
-                  {(factors + results) / memory_rate(gpu), "memory"}});
+  return time_of_needs({(factors + results) / memory_rate(gpu), "memory"},
+                       {(product.has_gelu ? kGeluSlowdown : 1) * 2 * m * n * k / rate, "products"},
+                       {0, "issue"});
 }
 
 Time time_of_kernel(const Cluster& gpu, const Profile& profile, DType dtype) {
   const Counts& counts = profile.counts;
   const double cycles = number_of(gpu.multiprocessors) * gpu.clock;
   const double tensor_flops = gpu.product_flops[static_cast<size_t>(dtype)];
-  Time time = slowest(
-      {{counts.memory_sectors * number_of(emulator::kSectorBytes) / memory_rate(gpu), "memory"},
-       {counts.global_sectors * number_of(emulator::kSectorBytes) / (kCacheBytesPerCycle * cycles),
-        "cache"},
-       {counts.tensor_flops / (gpu.tensor_core_efficiency * tensor_flops), "tensor cores"},
-       {counts.fused_flops / (kFusedPart * gpu.vector_flops), "multiply-add"},
-       {counts.special_functions / (kSpecialPerCycle * cycles), "exp"},
-       {counts.shared_cycles / (kSharedPerCycle * cycles), "shared memory"}});
+  Time time = time_of_needs(
+      slowest(
+          {{counts.memory_sectors * number_of(emulator::kSectorBytes) / memory_rate(gpu), "memory"},
+           {counts.global_sectors * number_of(emulator::kSectorBytes) /
+                (kCacheBytesPerCycle * cycles),
+            "cache"}}),
+      slowest({{counts.tensor_flops / (gpu.tensor_core_efficiency * tensor_flops), "tensor cores"},
+               {counts.fused_flops / (kFusedPart * gpu.vector_flops), "multiply-add"},
+               {counts.special_functions / (kSpecialPerCycle * cycles), "exp"},
+               {counts.shared_cycles / (kSharedPerCycle * cycles), "shared memory"}}),
+      {instructions_of(profile) / (kIssuePerCycle * cycles), "issue"});
   const double each = profile.blocks / number_of(gpu.multiprocessors);
-  if (each > 0) time.seconds *= std::ceil(each) / each;
+  if (each > 0) {
+    for (double* const part : {&time.seconds, &time.memory, &time.units, &time.issue}) {
+      *part *= std::ceil(each) / each;
+    }
+  }
   return time;
 }
 
@@ -82,6 +101,16 @@ emulator::GpuCache cache_of(const Cluster& gpu) {
   return {static_cast<std::size_t>(bytes), [&gpu](const Profile& profile) {
             return gpu.multiprocessors * most_blocks(gpu, profile);
           }};
+}
+
+double instructions_of(const Profile& profile) {
+  const double warps = profile.blocks * number_of((profile.threads + 31) / 32);
+  const KernelCode* const code =
+      profile.kind == Profile::Kind::product ? nullptr : code_of(profile.name);
+  if (code == nullptr || warps == 0) return 0;
+  emulator::Events of_warp = profile.counts.events;
+  for (double& events : of_warp) events /= warps;
+  return warps * instructions_of_warp(*code, of_warp);
 }
 
 Time time_of(const Cluster& gpu, const Profile& profile, DType dtype) {

@@ -1,9 +1,9 @@
 // How long a kernel would take on a GPU: a roofline [Williams, Waterman, Patterson 2009].
 //
-// It is predicted that a kernel takes as long as the slowest of what it needs: memory, tensor
-// cores, and so on, each at its greatest rate times a part that well-made kernels reach. Rates and
-// most parts are those of the device's file (common/cluster/devices). What only a count of
-// instructions needs stands here. Programs print what is assumed with their tables.
+// It is predicted that a kernel takes as long as the slowest of what it needs: memory, units that
+// compute, and the issue of instructions, each at its greatest rate times a part that well-made
+// kernels reach. Rates and most parts are those of the device's file (common/cluster/devices). What
+// only a count of instructions needs stands here. Programs print what is assumed with their tables.
 #pragma once
 
 #include <cstddef>
@@ -18,8 +18,9 @@ namespace ladder::roofline {
 // file lacks what is needed here.
 Cluster read_gpu(const std::string& name);
 
-// How many times as long a product takes that computes a GELU or its gradient, too: on an H100 two
-// shapes of GPT-2 124M reached 460 and 487 TFLOP/s, without GELU 663 (cuBLAS 13.0).
+// How many times as long a product takes that computes a GELU or its gradient, too. Measured, since
+// cuBLAS' machine code is not in the table of instructions: on an H100 two shapes of GPT-2 124M
+// reached 460 and 487 TFLOP/s, without GELU 663 (cuBLAS 13.0).
 inline constexpr double kGeluSlowdown = 1.40;
 // Of the rate in fp32 without tensor cores: multiply-add outside of products.
 inline constexpr double kFusedPart = 0.70;
@@ -31,6 +32,10 @@ inline constexpr double kCachePart = 0.50, kCacheBytesPerCycle = 24;
 // profiler.h counts them.
 inline constexpr double kSpecialPerCycle = 16;
 inline constexpr double kSharedPerCycle = 1;
+// Instructions that a multiprocessor starts in a cycle, one of a warp by each of its four
+// schedulers. A bound, which no kernel here comes near to: warps wait. [NVIDIA H100 Tensor Core GPU
+// Architecture, white paper 2022]
+inline constexpr double kIssuePerCycle = 4;
 
 // What a multiprocessor of these GPUs holds at once, besides registers (kernels/emulator). Of its
 // shared memory CUDA keeps some for each thread block, so one alone is given so much less. [CUDA
@@ -53,7 +58,14 @@ emulator::GpuCache cache_of(const Cluster& gpu);
 struct Time {
   double seconds;
   std::string_view bound;  // what takes that long
+  // The least that each would take alone: memory and the cache; tensor cores, other arithmetic and
+  // shared memory; the issue of instructions, 0 if these are not known.
+  double memory = 0, units = 0, issue = 0;
 };
+
+// Returns how many instructions the warps of a launch execute, in all: by instructions.h, with an
+// H100's machine code also for other GPUs. 0 for a product, and for a kernel that the table lacks.
+double instructions_of(const emulator::Profile& profile);
 
 // Returns how long a launch, or a product of the dtype, takes. A product takes what
 // product_efficiency() says (common/cluster/kernel_time.h).

@@ -15,6 +15,9 @@ namespace {
 using emulator::Counts, emulator::Profile;
 
 constexpr std::string_view kLegend =
+    "`memory`, `units` and `issue` are the three bounds in ms: memory or the cache; tensor cores,\n"
+    "other arithmetic or shared memory; the start of `million` instructions of warps, from nvcc's\n"
+    "machine code for an H100 (`-`: not known). "
     "`asked` is what warps ask for, in sectors of 32 bytes, `moved` what memory moves for it, and\n"
     "`needed` the part of that which a kernel must read and write at least; `conflicts` the cycles "
     "of\n"
@@ -36,6 +39,11 @@ std::string percent(double part, double whole) {
   return whole > 0 ? print("%.0f %%", 100 * part / whole) : "-";
 }
 
+// Returns a number that is not known if it is 0.
+std::string known(double value, const char* format) {
+  return value > 0 ? print(format, value) : "-";
+}
+
 // The time that was measured, in a column of its own where anything was.
 std::string measured_column(const Row& row, bool is_measured) {
   if (!is_measured) return "";
@@ -51,10 +59,13 @@ std::string line_of(const Row& row, double step, bool is_measured) {
           ? print("%.2f", counts.shared_cycles / counts.shared_least_cycles)
           : "-";
   return print("%8.3f", 1e3 * row.seconds) + measured_column(row, is_measured) +
-         print(" %5s %5zu  %-13s %9.1f %9.1f %6s %9s %7s %7s %6s  %s\n",
-               percent(row.seconds, step).c_str(), row.launches, std::string(row.bound).c_str(),
-               asked / 1e6, moved / 1e6, percent(counts.needed_bytes, moved).c_str(),
-               conflicts.c_str(), percent(counts.partial, counts.instructions).c_str(),
+         print(" %5s %5zu  %-13s %7.3f %7.3f %7s %7s", percent(row.seconds, step).c_str(),
+               row.launches, std::string(row.bound).c_str(), 1e3 * row.memory, 1e3 * row.units,
+               known(1e3 * row.issue, "%.3f").c_str(),
+               known(1e-6 * row.instructions, "%.1f").c_str()) +
+         print(" %9.1f %9.1f %6s %9s %7s %7s %6s  %s\n", asked / 1e6, moved / 1e6,
+               percent(counts.needed_bytes, moved).c_str(), conflicts.c_str(),
+               percent(counts.partial, counts.instructions).c_str(),
                percent(counts.divergent_branches, counts.basic_blocks).c_str(),
                percent(row.occupancy, row.occupancy > 0 ? 1 : 0).c_str(), row.name.c_str());
 }
@@ -68,6 +79,10 @@ std::vector<Row> rows_of(std::span<const Profile> profiles, const Cluster& gpu, 
     Row& row = by_name[emulator::short_kernel_name(profile.name)];
     row.launches += 1;
     row.seconds += time.seconds;
+    row.memory += time.memory;
+    row.units += time.units;
+    row.issue += time.issue;
+    row.instructions += instructions_of(profile);
     if (time.seconds > row.longest) {
       row.longest = time.seconds;
       row.bound = time.bound;
@@ -135,9 +150,10 @@ std::string table_of(std::span<const Row> rows, const Cluster& gpu, const RunCon
                            config.model_name.c_str(), std::string(name_of(config.dtype)).c_str(),
                            gpu.name.c_str(), config.global_batch_size, model.sequence_length,
                            is_measured ? "Predicted, and measured." : "Predicted, not measured.");
-  text += print("%8s%s %5s %5s  %-13s %9s %9s %6s %9s %7s %7s %6s  %s\n", "ms",
-                is_measured ? " measured" : "", "", "times", "bound by", "MB asked", "MB moved",
-                "needed", "conflicts", "partial", "diverge", "warps", "kernel");
+  text += print("%8s%s %5s %5s  %-13s %7s %7s %7s %7s", "ms", is_measured ? " measured" : "", "",
+                "times", "bound by", "memory", "units", "issue", "million");
+  text += print(" %9s %9s %6s %9s %7s %7s %6s  %s\n", "MB asked", "MB moved", "needed", "conflicts",
+                "partial", "diverge", "warps", "kernel");
   for (const Row& row : rows) text += line_of(row, step, is_measured);
   const double tokens = static_cast<double>(config.tokens_per_step());
   const size_t dtype = static_cast<size_t>(config.dtype);
@@ -160,6 +176,7 @@ std::string table_of(std::span<const Row> rows, const Cluster& gpu, const RunCon
   text +=
       print(" %.2f of %.2f TB/s; %.0f exponentials a cycle and\nmultiprocessor at %.2f GHz; ",
             gpu.memory_efficiency, gpu.memory_bandwidth / 1e12, kSpecialPerCycle, gpu.clock / 1e9);
+  text += print("%.0f instructions a cycle and multiprocessor;\n", kIssuePerCycle);
   text += print("%.0f us between kernels.\n", 1e6 * gpu.least_kernel_seconds);
   text += print(
       "The cache counts as %.2f of its %.0f MB, of which what was used last is kept within a "

@@ -15,10 +15,12 @@ struct Row {
   std::string name;
   std::size_t launches = 0;
   double seconds = 0;
-  std::string_view bound;  // of the launch that takes longest
-  double longest = 0;      // seconds
-  double occupancy = 0;    // of that launch, at most
-  double measured = 0;     // seconds of all launches; 0: not measured
+  std::string_view bound;                   // of the launch that takes longest
+  double longest = 0;                       // seconds
+  double occupancy = 0;                     // of that launch, at most
+  double measured = 0;                      // seconds of all launches; 0: not measured
+  double memory = 0, units = 0, issue = 0;  // seconds of all launches: see Time
+  double instructions = 0;                  // of warps; 0: not known
   emulator::Counts counts;
 };
 

@@ -5,6 +5,7 @@
 
 #include "common/cluster/kernel_time.h"
 #include "tests/catch.h"
+#include "tools/measure/roofline/instructions.h"
 #include "tools/measure/roofline/table.h"
 
 namespace ladder::roofline {
@@ -54,6 +55,62 @@ TEST_CASE("roofline: a kernel takes as long as the slowest of what it needs") {
   counts.shared_cycles = 132 * 1.83e6 * 5;
   CHECK(time_of_counts(counts).seconds == Approx(5e-3));
   CHECK(time_of_counts(counts).bound == "shared memory");
+}
+
+// 132 thread blocks of 8 warps, in which each warp has what stands in the kernel's straight region.
+Profile straight_launch(const std::string& name) {
+  Profile profile;
+  profile.name = "ladder::cuda::(anonymous namespace)::" + name;
+  profile.blocks = 132;
+  profile.threads = 256;
+  profile.counts.events = code_of(profile.name)->front().events;
+  for (double& events : profile.counts.events) events *= 132 * 8;
+  return profile;
+}
+
+TEST_CASE("roofline: a multiprocessor starts four instructions in a cycle") {
+  const std::string name = "adamw_kernel<4, float, bfloat16>";  // nothing but a straight region
+  const Profile profile = straight_launch(name);
+  const KernelCode& code = *code_of(profile.name);
+  REQUIRE(code.size() == 1);
+  CHECK(code[0].instructions > 100);
+  CHECK(instructions_of(profile) == Approx(132 * 8 * code[0].instructions));
+  const Time time = time_of(h100(), profile, DType::bf16);
+  CHECK(time.bound == "issue");
+  CHECK(time.issue == Approx(8 * code[0].instructions / (4 * 1.83e9)));
+  CHECK(time.seconds == Approx(time.issue + h100().least_kernel_seconds));
+}
+
+TEST_CASE("roofline: a loop's instructions count as often as its events were counted") {
+  Profile profile = straight_launch("forward_kernel<bfloat16, 64>");
+  const KernelCode& code = *code_of(profile.name);
+  double mma = 0;  // in a round of the loop
+  for (const Region& region : code) mma += region.events[static_cast<size_t>(emulator::Event::mma)];
+  REQUIRE(mma == 128);
+  const auto with_rounds = [&](double rounds) {
+    Profile launch = profile;
+    emulator::of(launch.counts.events, emulator::Event::mma) = 132 * 8 * rounds * mma;
+    for (const Region& region : code) {
+      if (region.kind == Region::Kind::straight) continue;
+      for (size_t i = 1; i < region.events.size(); ++i) {
+        launch.counts.events[i] += 132 * 8 * rounds * region.events[i];
+      }
+    }
+    return instructions_of(launch) / (132 * 8);
+  };
+  const double each = (with_rounds(16) - with_rounds(8)) / 8;
+  CHECK(each > 600);
+  CHECK(each < 800);
+}
+
+TEST_CASE("roofline: of a kernel that the table lacks, and of products, no instructions are known") {
+  Profile profile;
+  profile.name = "ladder::cuda::no_such_kernel<float>";
+  profile.blocks = 132;
+  profile.threads = 256;
+  CHECK(instructions_of(profile) == 0);
+  profile.kind = Profile::Kind::product;
+  CHECK(instructions_of(profile) == 0);
 }
 
 TEST_CASE("roofline: the busiest multiprocessor decides") {
@@ -122,6 +179,8 @@ TEST_CASE("roofline: the table adds up launches of a kernel and says what is ass
   const std::string table = table_of(rows, h100(), config);
   CHECK_THAT(table, ContainsSubstring("Predicted, not measured"));
   CHECK_THAT(table, ContainsSubstring("50 %"));  // of the sectors are needed
+  CHECK_THAT(table, ContainsSubstring("memory   units   issue million"));
+  CHECK_THAT(table, ContainsSubstring("0.021   0.000       -       -"));  // without events, no issue
   CHECK_THAT(table, ContainsSubstring("0.90 of 3.35 TB/s"));
 }
 
