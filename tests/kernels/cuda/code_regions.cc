@@ -4,6 +4,7 @@
 #include <map>
 #include <regex>
 #include <set>
+#include <tuple>
 #include <vector>
 
 #include "kernels/runtime/check.h"
@@ -125,22 +126,21 @@ class Flow {
   }
 
   void leave_out_remainders() {
+    constexpr double BasicBlock::*kAccesses[] = {&BasicBlock::widest_read,
+                                                 &BasicBlock::widest_write};
     for (std::size_t i = 0; i < blocks_.size(); ++i) {
-      std::vector<std::size_t>& next = blocks_[i].next;
-      if (!is_reached(i) || next.size() != 2) continue;
-      std::vector<std::size_t> narrow;
+      if (!is_reached(i) || blocks_[i].next.size() != 2) continue;
+      const std::vector<std::size_t> arms = blocks_[i].next;
       for (const std::size_t which : {0, 1}) {
-        const std::size_t arm = next[which], other = next[1 - which];
+        const std::size_t arm = arms[which], other = arms[1 - which];
         if (!before_[arm].contains(i) || after_[i].contains(arm)) continue;
         const bool is_alternative = before_[other].contains(i) && !after_[i].contains(other);
-        for (double BasicBlock::*const access :
-             {&BasicBlock::widest_read, &BasicBlock::widest_write}) {
+        const bool is_remainder = std::ranges::any_of(kAccesses, [&](auto access) {
           const double here = widest(arm, access);
-          const double wide = is_alternative ? widest(other, access) : blocks_[i].*access;
-          if (here > 0 && here < wide) narrow = {arm};
-        }
+          return here > 0 && here < (is_alternative ? widest(other, access) : blocks_[i].*access);
+        });
+        if (is_remainder) std::erase(blocks_[i].next, arm);
       }
-      for (const std::size_t arm : narrow) std::erase(next, arm);
     }
   }
 
@@ -231,6 +231,22 @@ void add(Region& region, const Region& other) {
   for (std::size_t i = 0; i < region.events.size(); ++i) region.events[i] += other.events[i];
 }
 
+// Returns what is executed together, by its first block. That of a loop is the loop's own.
+std::map<std::size_t, Region> groups_of(const Flow& flow) {
+  std::map<std::size_t, Region> groups;
+  for (std::size_t block = 0; block < flow.blocks().size(); ++block) {
+    if (!flow.is_reached(block)) continue;
+    std::size_t group = block;
+    for (const auto& [first, region] : groups) {
+      const bool same_loop = flow.loops_of(first) == flow.loops_of(block);
+      if (group == block && same_loop && flow.are_together(first, block)) group = first;
+    }
+    const BasicBlock& what = flow.blocks()[block];
+    add(groups[group], {.instructions = what.instructions, .events = what.events});
+  }
+  return groups;
+}
+
 }  // namespace
 
 std::optional<MachineInstruction> read_instruction(const std::string& line) {
@@ -238,6 +254,8 @@ std::optional<MachineInstruction> read_instruction(const std::string& line) {
       R"(^\s+/\*([0-9a-f]+)\*/\s+(@!?U?P\w+\s+)?([A-Z][A-Z0-9_.]*)\s*([^;]*);)");
   static const std::regex predicate(R"(^!?U?P\d)"), target(R"(0x([0-9a-f]+)\s*$)");
   std::smatch found, at;
+  const std::size_t begin = line.find_first_not_of(' ');
+  if (begin == line.npos || begin > 8 || line[begin] != '/') return std::nullopt;  // most lines
   if (!std::regex_search(line, found, form)) return std::nullopt;
   MachineInstruction instruction{std::stoul(found[1], nullptr, 16), found[3], found[2].matched, {}};
   const std::string operands = found[4];
@@ -250,32 +268,26 @@ std::optional<MachineInstruction> read_instruction(const std::string& line) {
 
 KernelCode regions_of(std::span<const MachineInstruction> code) {
   const Flow flow(blocks_of(code));
-  // What is executed together, by its first block, in the order of the code.
-  std::map<std::size_t, Region> groups;
-  std::map<std::size_t, std::size_t> group_of;
-  for (std::size_t block = 0; block < flow.blocks().size(); ++block) {
-    if (!flow.is_reached(block)) continue;
-    std::size_t group = block;
-    for (const auto& [first, region] : groups) {
-      const bool same_loop = flow.loops_of(first) == flow.loops_of(block);
-      if (group == block && same_loop && flow.are_together(first, block)) group = first;
-    }
-    group_of[block] = group;
-    const BasicBlock& what = flow.blocks()[block];
-    add(groups[group], {.instructions = what.instructions, .events = what.events});
-  }
+  const std::map<std::size_t, Region> groups = groups_of(flow);
+  const auto is_loop = [&](std::size_t group) {
+    return !flow.loops_of(group).empty() && flow.loops_of(group).back() == group;
+  };
+  std::vector<std::size_t> order;  // loops before what is in them
+  for (const auto& [group, region] : groups) order.push_back(group);
+  std::ranges::stable_sort(order, {}, [&](std::size_t group) {
+    return 2 * flow.loops_of(group).size() - (is_loop(group) ? 1 : 0);
+  });
   KernelCode regions;
-  std::map<std::size_t, std::size_t> region_of;  // of loops, by their first blocks
+  std::map<std::size_t, std::size_t> region_of_loop;
   std::map<std::tuple<Region::Kind, std::size_t, std::vector<bool>>, std::size_t> known;
-  const auto place = [&](std::size_t first) {
-    Region region = groups.at(first);
-    const std::vector<std::size_t> loops = flow.loops_of(first);
-    const bool is_loop = !loops.empty() && group_of.at(loops.back()) == first;
-    const std::size_t outer = is_loop ? loops.size() - 1 : loops.size();
-    region.kind = first == 0 ? Region::Kind::straight
-                  : is_loop  ? Region::Kind::loop
-                             : Region::Kind::arm;
-    region.parent = outer == 0 ? 0 : region_of.at(loops[outer - 1]);
+  for (const std::size_t group : order) {
+    Region region = groups.at(group);
+    const std::vector<std::size_t>& loops = flow.loops_of(group);
+    const std::size_t outer = loops.size() - (is_loop(group) ? 1 : 0);
+    region.kind = group == 0       ? Region::Kind::straight
+                  : is_loop(group) ? Region::Kind::loop
+                                   : Region::Kind::arm;
+    region.parent = outer == 0 ? 0 : region_of_loop.at(loops[outer - 1]);
     const auto [found, is_new] =
         known.insert({{region.kind, region.parent, kinds_of(region.events)}, regions.size()});
     if (is_new) {
@@ -283,16 +295,8 @@ KernelCode regions_of(std::span<const MachineInstruction> code) {
     } else {
       add(regions[found->second], region);
     }
-    if (is_loop) region_of[loops.back()] = found->second;
-  };
-  std::vector<std::size_t> firsts;
-  for (const auto& [first, region] : groups) firsts.push_back(first);
-  std::ranges::stable_sort(firsts, {}, [&](std::size_t first) {
-    const std::vector<std::size_t> loops = flow.loops_of(first);
-    const bool is_loop = !loops.empty() && group_of.at(loops.back()) == first;
-    return 2 * loops.size() - (is_loop ? 1 : 0);  // loops before what is in them
-  });
-  for (const std::size_t first : firsts) place(first);
+    if (is_loop(group)) region_of_loop[group] = found->second;
+  }
   return regions;
 }
 

@@ -40,10 +40,13 @@ std::string demangled(const std::string& name) {
 
 bool has_cuobjdump() { return run_process({std::getenv("CUOBJDUMP"), "--version"}).status == 0; }
 
-std::map<std::string, std::vector<MachineInstruction>> instructions_of_kernels(
+const std::map<std::string, std::vector<MachineInstruction>>& instructions_of_kernels(
     const std::string& gpu) {
+  static std::map<std::string, std::map<std::string, std::vector<MachineInstruction>>> known;
+  const auto [of_gpu, is_new] = known.try_emplace(gpu);
+  std::map<std::string, std::vector<MachineInstruction>>& code = of_gpu->second;
+  if (!is_new) return code;
   static const std::regex kernel(R"(^\s+Function : (\S+)$)");
-  std::map<std::string, std::vector<MachineInstruction>> code;
   std::vector<MachineInstruction>* current = nullptr;
   for_each_line("-sass", gpu, [&](const std::string& line) {
     std::smatch found;
@@ -89,12 +92,12 @@ std::string registers_table() {
 
 std::string instructions_table() {
   std::map<std::string, std::vector<MachineInstruction>> kernels;
-  for (auto& [mangled, code] : instructions_of_kernels("sm_90")) {
+  for (const auto& [mangled, code] : instructions_of_kernels("sm_90")) {
     const std::string name = emulator::short_kernel_name(demangled(mangled));
     if (name.find("double") != std::string::npos) continue;
     // Two kernels of one short name are in different files: the longer one counts.
     std::vector<MachineInstruction>& known = kernels[name];
-    if (code.size() > known.size()) known = std::move(code);
+    if (code.size() > known.size()) known = code;
   }
   std::string text =
       "# Instructions of a warp on an H100 (sm_90), by the regions of each kernel; kernels for "

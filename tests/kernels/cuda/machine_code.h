@@ -16,7 +16,7 @@ bool has_cuobjdump();
 
 // Returns the instructions of each kernel, named as cuobjdump spells it, on a GPU such as sm_90.
 // Kernels of different object files have different names.
-std::map<std::string, std::vector<MachineInstruction>> instructions_of_kernels(
+const std::map<std::string, std::vector<MachineInstruction>>& instructions_of_kernels(
     const std::string& gpu);
 
 // Returns the registers of a thread of each kernel, by the kernel's short name

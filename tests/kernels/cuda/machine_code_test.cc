@@ -29,8 +29,8 @@ bool compiled_for(const std::string& gpu) {
   return compiled;
 }
 
-Code disassemble(const std::string& architecture) {
-  const Code code = instructions_of_kernels(architecture);
+const Code& disassemble(const std::string& architecture) {
+  const Code& code = instructions_of_kernels(architecture);
   REQUIRE(code.size() > 100);
   return code;
 }
@@ -149,7 +149,7 @@ std::map<std::string, size_t> committed_registers(size_t column) {
 
 void check_code(const std::string& gpu) {
   if (!tools_are_there() || !compiled_for(gpu)) return;
-  const Code code = disassemble(gpu);
+  const Code& code = disassemble(gpu);
   check_rules(code);
   check_spills(code);
 }

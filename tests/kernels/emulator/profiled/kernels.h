@@ -20,8 +20,8 @@ void store_shared(unsigned apart);
 void store_shared_packs(unsigned apart);
 // Each thread computes two exponentials and three multiply-adds.
 void compute(float* out);
-// Each thread stores a float in shared memory, waits for all, reads another one, and takes part in a
-// shuffle and a vote.
+// Each thread stores a float in shared memory, waits for all, reads another one, and takes part in
+// a shuffle and a vote.
 void exchange(float* out);
 // `times` times, the first `every` threads go the way ways[0], the next `every` ways[1], and so on.
 // There are two ways, 0 and 1.

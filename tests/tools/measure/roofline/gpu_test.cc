@@ -103,7 +103,8 @@ TEST_CASE("roofline: a loop's instructions count as often as its events were cou
   CHECK(each < 800);
 }
 
-TEST_CASE("roofline: of a kernel that the table lacks, and of products, no instructions are known") {
+TEST_CASE(
+    "roofline: of a kernel that the table lacks, and of products, no instructions are known") {
   Profile profile;
   profile.name = "ladder::cuda::no_such_kernel<float>";
   profile.blocks = 132;
@@ -180,7 +181,8 @@ TEST_CASE("roofline: the table adds up launches of a kernel and says what is ass
   CHECK_THAT(table, ContainsSubstring("Predicted, not measured"));
   CHECK_THAT(table, ContainsSubstring("50 %"));  // of the sectors are needed
   CHECK_THAT(table, ContainsSubstring("memory   units   issue million"));
-  CHECK_THAT(table, ContainsSubstring("0.021   0.000       -       -"));  // without events, no issue
+  CHECK_THAT(table,
+             ContainsSubstring("0.021   0.000       -       -"));  // without events, no issue
   CHECK_THAT(table, ContainsSubstring("0.90 of 3.35 TB/s"));
 }
 
