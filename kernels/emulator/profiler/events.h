@@ -8,7 +8,7 @@
 
 namespace ladder::emulator {
 
-// Of a warp. Bytes are those of a thread: an access in which all 32 take part has 32 times as many.
+// Of a warp. An access has the bytes of one of its threads, however many of them take part.
 enum class Event {
   mma,           // instructions
   global_read,   // bytes, copies by cp.async included
@@ -18,7 +18,7 @@ enum class Event {
   shuffle,       // instructions
   vote,          // instructions
   barrier,       // of the thread block
-  exponential    // exp and log of each thread
+  exponential    // exp and log, those of all threads divided by 32
 };
 inline constexpr std::array<std::string_view, 9> kEventNames = {
     "mma",     "global-read", "global-write", "shared-read", "shared-write",

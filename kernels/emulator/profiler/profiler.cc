@@ -116,13 +116,6 @@ void Profiler::block_barrier() {
 void Profiler::access(const Access& access) {
   const Space space = space_of(access.address);
   if (space == Space::other) return;
-  if (counts_ && access.kind != AccessKind::atomic) {
-    const bool writes = access.kind == AccessKind::write;
-    const Event event = space == Space::global ? writes ? Event::global_write : Event::global_read
-                        : writes               ? Event::shared_write
-                                               : Event::shared_read;
-    of(profiles_.back().counts.events, event) += number(access.bytes) / kWarpSize;
-  }
   const size_t lane = access.thread % kWarpSize;
   notes_[access.thread / kWarpSize][lane].push_back(
       {access.return_address, access.address, static_cast<std::uint32_t>(access.bytes), access.kind,
@@ -255,6 +248,12 @@ void Profiler::count_instruction(const std::vector<Note>& notes) {
   if (counts_) {
     counts.instructions += 1;
     if (notes.size() < kWarpSize) counts.partial += 1;
+    const Note& note = notes.front();
+    const bool writes = note.kind == AccessKind::write;
+    const Event event = note.global ? writes ? Event::global_write : Event::global_read
+                        : writes    ? Event::shared_write
+                                    : Event::shared_read;
+    if (note.kind != AccessKind::atomic) of(counts.events, event) += note.bytes;
   }
   if (notes.front().global) return count_global(notes);
   if (!counts_) return;

@@ -48,7 +48,7 @@ struct Counts {
   double special_functions = 0;    // exp and log
   double fused_flops = 0;          // multiplications and additions of std::fma
   double tensor_flops = 0;         // multiplications and additions of mma instructions
-  Events events{};                 // of all warps; bytes and functions of a thread are a 32nd
+  Events events{};                 // of all warps
 
   Counts& operator+=(const Counts& other);
   Counts& operator*=(double factor);

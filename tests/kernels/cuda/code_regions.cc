@@ -43,7 +43,7 @@ void add_events(Events& events, const std::string& opcode) {
 
 struct BasicBlock {
   double instructions = 0, widest_read = 0, widest_write = 0;  // bytes of global memory
-  bool calls = false;
+  bool calls = false, may_end = false;                         // a conditional return
   Events events{};
   std::vector<std::size_t> next{};
 };
@@ -109,7 +109,7 @@ class Flow {
     Sets next(blocks_.size() + 1), back(blocks_.size() + 1);  // the last one is after all returns
     for (std::size_t i = 0; i < blocks_.size(); ++i) {
       next[i] = {blocks_[i].next.begin(), blocks_[i].next.end()};
-      if (next[i].empty()) next[i] = {blocks_.size()};
+      if (next[i].empty() || blocks_[i].may_end) next[i].insert(blocks_.size());
       for (const std::size_t to : next[i]) back[to].insert(i);
     }
     before_ = dominators(next, 0);
@@ -125,21 +125,27 @@ class Flow {
     return most;
   }
 
+  // Whether what follows from `arm` has an access, and all are less wide than the widest one.
+  bool is_less(std::size_t arm, double BasicBlock::*access, double widest_one) const {
+    const double here = widest(arm, access);
+    return here > 0 && here < widest_one;
+  }
+
   void leave_out_remainders() {
-    constexpr double BasicBlock::*kAccesses[] = {&BasicBlock::widest_read,
-                                                 &BasicBlock::widest_write};
+    constexpr auto kRead = &BasicBlock::widest_read, kWrite = &BasicBlock::widest_write;
     for (std::size_t i = 0; i < blocks_.size(); ++i) {
-      if (!is_reached(i) || blocks_[i].next.size() != 2) continue;
       const std::vector<std::size_t> arms = blocks_[i].next;
-      for (const std::size_t which : {0, 1}) {
-        const std::size_t arm = arms[which], other = arms[1 - which];
+      if (!is_reached(i) || arms.size() + (blocks_[i].may_end ? 1 : 0) != 2) continue;
+      for (const std::size_t arm : arms) {
         if (!before_[arm].contains(i) || after_[i].contains(arm)) continue;
-        const bool is_alternative = before_[other].contains(i) && !after_[i].contains(other);
-        const bool is_remainder = std::ranges::any_of(kAccesses, [&](auto access) {
-          const double here = widest(arm, access);
-          return here > 0 && here < (is_alternative ? widest(other, access) : blocks_[i].*access);
-        });
-        if (is_remainder) std::erase(blocks_[i].next, arm);
+        const std::size_t other = arms.size() == 2 && arm == arms[0] ? arms[1] : arms[0];
+        const bool is_alternative =
+            other != arm && before_[other].contains(i) && !after_[i].contains(other);
+        if (is_alternative ? is_less(arm, kRead, widest(other, kRead)) ||
+                                 is_less(arm, kWrite, widest(other, kWrite))
+                           : is_less(arm, kWrite, blocks_[i].widest_write)) {
+          std::erase(blocks_[i].next, arm);
+        }
       }
     }
   }
@@ -206,6 +212,7 @@ Blocks blocks_of(std::span<const MachineInstruction> code) {
     const MachineInstruction& last = code[end - 1];
     const std::string word = first_word(last.opcode);
     const bool parted = last.opcode.find(".DIV") != std::string::npos;
+    block.may_end = (word == "EXIT" || word == "RET") && last.is_conditional;
     const bool ends = word == "EXIT" || word == "RET" || word == "BRA";
     if (!ends || last.is_conditional || parted) {
       if (end < code.size()) block.next.push_back(block_at.at(end));

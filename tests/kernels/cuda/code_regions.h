@@ -24,12 +24,13 @@ std::optional<MachineInstruction> read_instruction(const std::string& line);
 // parent that have the same kinds of events are one region: they are parts of a loop that nvcc has
 // unrolled, or of a sequence of conditions that are alike.
 //
+// What follows a return that has a condition is an arm.
+//
 // Left out is what a warp does not execute as a rule:
 // - calls that a branch may pass over: divisions, roots and the like of unusual numbers;
 // - what follows a BRA.DIV, for warps whose threads have parted;
-// - of two arms, the one with narrower accesses to global memory, and an arm with a narrower access
-//   than the code before it: what is left over by packs of elements.
-// Where a return has a condition, the warp goes on.
+// - of two arms, the one with less wide accesses to global memory; and an arm that writes less at
+//   once than the code before it. They are for what packs of elements leave over.
 roofline::KernelCode regions_of(std::span<const MachineInstruction> code);
 
 }  // namespace ladder

@@ -60,8 +60,9 @@ BRA 0x110)";
 TEST_CASE("machine code: what runs once, an arm, a loop") {
   CHECK(regions(read_code(kSum)) ==
         "kernel\n"
-        "  straight 0 12 global-write=4 shuffle=1\n"
+        "  straight 0 10 shuffle=1\n"
         "  arm 0 1\n"
+        "  arm 0 2 global-write=4\n"  // after a conditional return
         "  loop 0 5 global-read=16 exponential=1\n");
 }
 
@@ -113,6 +114,10 @@ EXIT)")) == "kernel\n  straight 0 4 global-read=16 global-write=8\n");
 STG.E.U16 desc[UR4][R8.64], R4
 STG.E.U16 desc[UR4][R8.64], R5
 EXIT)")) == "kernel\n  straight 0 3 global-write=8\n");
+  CHECK(regions(read_code(R"(STG.E.64 desc[UR4][R8.64], R4
+@P0 EXIT
+STG.E.U16 desc[UR4][R8.64], R4
+EXIT)")) == "kernel\n  straight 0 2 global-write=8\n");
 }
 
 TEST_CASE("machine code: a mask in a loop with mma runs once for a warp, an arm elsewhere always") {
