@@ -125,14 +125,9 @@ class Flow {
     return most;
   }
 
-  // Whether what follows from `arm` has an access, and all are less wide than the widest one.
-  bool is_less(std::size_t arm, double BasicBlock::*access, double widest_one) const {
-    const double here = widest(arm, access);
-    return here > 0 && here < widest_one;
-  }
-
   void leave_out_remainders() {
     constexpr auto kRead = &BasicBlock::widest_read, kWrite = &BasicBlock::widest_write;
+    const auto is_less = [](double here, double there) { return 0 < here && here < there; };
     for (std::size_t i = 0; i < blocks_.size(); ++i) {
       const std::vector<std::size_t> arms = blocks_[i].next;
       if (!is_reached(i) || arms.size() + (blocks_[i].may_end ? 1 : 0) != 2) continue;
@@ -141,11 +136,9 @@ class Flow {
         const std::size_t other = arms.size() == 2 && arm == arms[0] ? arms[1] : arms[0];
         const bool is_alternative =
             other != arm && before_[other].contains(i) && !after_[i].contains(other);
-        if (is_alternative ? is_less(arm, kRead, widest(other, kRead)) ||
-                                 is_less(arm, kWrite, widest(other, kWrite))
-                           : is_less(arm, kWrite, blocks_[i].widest_write)) {
-          std::erase(blocks_[i].next, arm);
-        }
+        const double wrote = is_alternative ? widest(other, kWrite) : blocks_[i].widest_write;
+        const bool reads_less = is_alternative && is_less(widest(arm, kRead), widest(other, kRead));
+        if (reads_less || is_less(widest(arm, kWrite), wrote)) std::erase(blocks_[i].next, arm);
       }
     }
   }
@@ -227,12 +220,6 @@ Blocks blocks_of(std::span<const MachineInstruction> code) {
   return blocks;
 }
 
-std::vector<bool> kinds_of(const Events& events) {
-  std::vector<bool> kinds;
-  for (const double count : events) kinds.push_back(count > 0);
-  return kinds;
-}
-
 void add(Region& region, const Region& other) {
   region.instructions += other.instructions;
   for (std::size_t i = 0; i < region.events.size(); ++i) region.events[i] += other.events[i];
@@ -295,8 +282,10 @@ KernelCode regions_of(std::span<const MachineInstruction> code) {
                   : is_loop(group) ? Region::Kind::loop
                                    : Region::Kind::arm;
     region.parent = outer == 0 ? 0 : region_of_loop.at(loops[outer - 1]);
+    std::vector<bool> kinds;
+    for (const double count : region.events) kinds.push_back(count > 0);
     const auto [found, is_new] =
-        known.insert({{region.kind, region.parent, kinds_of(region.events)}, regions.size()});
+        known.insert({{region.kind, region.parent, kinds}, regions.size()});
     if (is_new) {
       regions.push_back(region);
     } else {
