@@ -50,6 +50,14 @@ constexpr size_t padded_columns(size_t n, DeviceType device) {
 // tested with it. It is off at first. It changes nothing in fp64 and on other devices.
 void set_tf32(bool on);
 
+// From now on products on a GPU use all of its multiprocessors but `count`, in all threads. The
+// kernels of a collective find these free; without, a product takes all of them, and thread blocks
+// of NCCL wait until tiles end, or tiles wait for them. It is 0 at first. cuBLAS may then choose
+// another algorithm, which splits sums in another way, so bits may change. Other devices ignore it.
+// Throws a UserError if the GPU in use has no more than `count`. Source: cuBLAS,
+// cublasSetSmCountTarget().
+void leave_multiprocessors(size_t count);
+
 // out[r, :] += bias for each of R rows.
 //   out (R, C) in/out; bias (C) in
 void add_bias(Stream& stream, TensorView out, ConstTensorView bias);
@@ -88,6 +96,7 @@ decltype(ladder::matmul) matmul;
 decltype(ladder::add_bias) add_bias;
 decltype(ladder::bias_backward) bias_backward;
 decltype(ladder::set_tf32) set_tf32;
+decltype(ladder::leave_multiprocessors) leave_multiprocessors;
 }  // namespace cuda
 
 inline void matmul(Stream& stream, TensorView out, ConstTensorView a, ConstTensorView b,
@@ -118,5 +127,6 @@ inline void bias_backward(Stream& stream, TensorView dbias, ConstTensorView dout
 }
 
 inline void set_tf32(bool on) { cuda::set_tf32(on); }
+inline void leave_multiprocessors(size_t count) { cuda::leave_multiprocessors(count); }
 
 }  // namespace ladder

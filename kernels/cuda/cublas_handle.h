@@ -3,6 +3,7 @@
 
 #include <cublas_v2.h>
 
+#include <atomic>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -59,8 +60,12 @@ class Cublas {
       known = cublas;
       stream.keep(cublas);
     }
+    cublas->use_multiprocessors(multiprocessors);
     return *cublas;
   }
+
+  // How many multiprocessors products use; 0: all. leave_multiprocessors() sets it.
+  static inline std::atomic<int> multiprocessors = 0;
 
   cublasHandle_t handle() const { return handle_; }
   void* workspace() const { return workspace_; }
@@ -70,8 +75,15 @@ class Cublas {
   static constexpr auto kMathMode = static_cast<cublasMath_t>(
       CUBLAS_DEFAULT_MATH | CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION);
 
+  void use_multiprocessors(int count) {
+    if (count == used_) return;
+    cublas_check(cublasSetSmCountTarget(handle_, count), "cublasSetSmCountTarget");
+    used_ = count;
+  }
+
   cublasHandle_t handle_ = nullptr;
   void* workspace_ = nullptr;
+  int used_ = 0;  // as cuBLAS begins
 };
 
 // While it exists, `who`, cuBLAS or cuBLASLt, is asked for a product of (M, K) and (K, N).

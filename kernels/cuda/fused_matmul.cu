@@ -71,6 +71,9 @@ class Plan {
                  "cublasLtMatmulDescCreate");
     const int32_t operation = p.transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N;
     set(description_, CUBLASLT_MATMUL_DESC_TRANSA, operation);
+    if (const int32_t count = Cublas::multiprocessors; count > 0) {
+      set(description_, CUBLASLT_MATMUL_DESC_SM_COUNT_TARGET, count);
+    }
     set(description_, CUBLASLT_MATMUL_DESC_EPILOGUE, static_cast<uint32_t>(p.epilogue));
     if (!p.aux.empty()) {
       set(description_, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, static_cast<int64_t>(p.n()));
@@ -146,7 +149,7 @@ class Plan {
 // product with an addend needs no key of its own: what is added does not choose the algorithm.)
 bool FusedProduct::compute(Stream& stream) const {
   if (!can_be_fused()) return false;
-  using Key = std::array<uint64_t, 10>;
+  using Key = std::array<uint64_t, 11>;
   thread_local std::map<Key, Plan> plans;
   Cublas& cublas = Cublas::of(stream);
   const auto handle = reinterpret_cast<cublasLtHandle_t>(cublas.handle());  // as cuBLAS allows
@@ -162,7 +165,8 @@ bool FusedProduct::compute(Stream& stream) const {
                    out.pitch(),
                    a.pitch(),
                    b.pitch(),
-                   offset(bias) << 32 | offset(aux)};
+                   offset(bias) << 32 | offset(aux),
+                   static_cast<uint64_t>(Cublas::multiprocessors)};
   Plan& plan = plans.try_emplace(key, handle, *this).first->second;
   if (plan.has_algorithm()) plan.run(cublas, handle, *this, stream.native());
   return plan.has_algorithm();

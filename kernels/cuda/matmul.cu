@@ -74,6 +74,23 @@ size_t whole_part(size_t extent) { return extent < 64 ? extent : extent / 8 * 8;
 
 void set_tf32(bool on) { tf32 = on; }
 
+void leave_multiprocessors(size_t count) {
+  if (count == 0) {
+    Cublas::multiprocessors = 0;
+    return;
+  }
+  int device = 0, all = 0;
+  cuda_check(cudaGetDevice(&device), "cudaGetDevice");
+  cuda_check(cudaDeviceGetAttribute(&all, cudaDevAttrMultiProcessorCount, device),
+             "cudaDeviceGetAttribute");
+  if (count >= static_cast<size_t>(all)) {
+    throw UserError(concat("products are to leave ", count,
+                           " multiprocessors free, and the GPU has ", all,
+                           "; take a smaller --nccl-ctas"));
+  }
+  Cublas::multiprocessors = all - static_cast<int>(count);
+}
+
 // On tensor cores, an extent that lies along the rows of a matrix should be a multiple of 8. What
 // is beyond is computed by itself. In k it comes first, so that a sum in 16 bits is rounded with
 // few of its terms, and then with all of them.

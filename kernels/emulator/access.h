@@ -27,7 +27,8 @@ struct ProductCall {
   // Matrices (m, n) of the result's type besides the result that are read or written with it: what
   // it is added to, what a GELU in the product keeps.
   size_t more_results;
-  bool has_gelu = false;  // whether it computes a GELU, or the gradient of one, on the way out
+  bool has_gelu = false;    // whether it computes a GELU, or the gradient of one, on the way out
+  int multiprocessors = 0;  // that it may use; 0: all
 };
 
 enum class AccessKind : std::uint8_t { read, write, atomic };

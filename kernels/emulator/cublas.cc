@@ -11,6 +11,7 @@
 
 #include "kernels/cpu/gemm.h"
 #include "kernels/emulator/arena.h"
+#include "kernels/emulator/device_model.h"
 #include "kernels/emulator/host_state.h"
 #include "kernels/emulator/launch.h"
 #include "kernels/emulator/observers.h"
@@ -24,6 +25,7 @@ struct cublasContext {
   int mode = CUBLAS_DEFAULT_MATH;
   void* workspace = nullptr;
   size_t workspace_bytes = 0;
+  int multiprocessors = 0;
 };
 
 namespace ladder::emulator {
@@ -167,7 +169,8 @@ cublasStatus_t gemm(const cublasContext& handle, bool in_tf32, int64_t m, int64_
                               .k = extent(k),
                               .factor_bytes = sizeof(T),
                               .result_bytes = sizeof(Out),
-                              .more_results = p.beta != 0};
+                              .more_results = p.beta != 0,
+                              .multiprocessors = handle.multiprocessors};
     tell_observers([&](Observer& observer) {
       observer.work_is("a product of cuBLAS");
       observer.product(call);
@@ -226,7 +229,8 @@ cublasStatus_t cublasDestroy(cublasHandle_t handle) {
 cublasStatus_t cublasSetStream(cublasHandle_t handle, cudaStream_t stream) {
   if (!is_handle(handle)) return CUBLAS_STATUS_NOT_INITIALIZED;
   if (!is_stream(stream)) return CUBLAS_STATUS_INVALID_VALUE;
-  *handle = {.stream = stream, .mode = handle->mode};  // the workspace is cuBLAS' own again
+  handle->stream = stream;
+  handle->workspace_bytes = 0;  // the workspace is cuBLAS' own again
   return CUBLAS_STATUS_SUCCESS;
 }
 
@@ -237,6 +241,13 @@ cublasStatus_t cublasSetMathMode(cublasHandle_t handle, cublasMath_t mode) {
                      rounding == CUBLAS_TF32_TENSOR_OP_MATH;
   if (!known) return CUBLAS_STATUS_INVALID_VALUE;
   handle->mode = mode;
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasSetSmCountTarget(cublasHandle_t handle, int count) {
+  if (!is_handle(handle)) return CUBLAS_STATUS_NOT_INITIALIZED;
+  if (count < 0 || count > device_model().multiprocessors) return CUBLAS_STATUS_INVALID_VALUE;
+  handle->multiprocessors = count;
   return CUBLAS_STATUS_SUCCESS;
 }
 

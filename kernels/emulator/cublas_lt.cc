@@ -1,7 +1,6 @@
-#include <cublasLt.h>
+#include "kernels/emulator/cublas_lt.h"
 
 #include <algorithm>
-#include <cstring>
 #include <vector>
 
 #include "kernels/cpu/gemm.h"
@@ -15,41 +14,8 @@
 #include "kernels/runtime/check.h"
 #include "kernels/runtime/dtype.h"
 
-struct cublasLtMatmulDescOpaque {
-  int32_t operation_a = CUBLAS_OP_N;
-  uint32_t epilogue = CUBLASLT_EPILOGUE_DEFAULT;
-  const void* bias = nullptr;
-  void* aux = nullptr;
-  int64_t aux_leading = 0;
-};
-
-struct cublasLtMatrixLayoutOpaque {
-  cudaDataType_t type;
-  int64_t rows, columns, leading;
-};
-
-struct cublasLtMatmulPreferenceOpaque {
-  uint64_t alignments[4] = {256, 256, 256, 256};  // of A, B, C, D
-  uint32_t reduction_schemes = CUBLASLT_REDUCTION_SCHEME_MASK;
-};
-
 namespace ladder::emulator {
 namespace {
-
-template <class T>
-cublasStatus_t set(T& target, const void* value, size_t bytes) {
-  if (value == nullptr || bytes != sizeof target) return CUBLAS_STATUS_INVALID_VALUE;
-  std::memcpy(&target, value, bytes);
-  return CUBLAS_STATUS_SUCCESS;
-}
-
-// Makes an object that only its user can end.
-template <class T>
-cublasStatus_t create(T** target, const T& value) {
-  if (target == nullptr) return CUBLAS_STATUS_INVALID_VALUE;
-  *target = new T(value);
-  return CUBLAS_STATUS_SUCCESS;
-}
 
 // Returns whether the matrix lies in device memory, and where an algorithm may expect it.
 bool is_valid(const void* data, const cublasLtMatrixLayoutOpaque& layout, uint64_t alignment) {
@@ -92,7 +58,7 @@ bool Product::is_possible() const {
   const bool has_bias = has(CUBLASLT_EPILOGUE_BIAS) || has(CUBLASLT_EPILOGUE_GELU_AUX_BIAS);
   const bool has_aux = has(CUBLASLT_EPILOGUE_DGELU) || has(CUBLASLT_EPILOGUE_GELU_AUX_BIAS);
   if (!has_bias && !has_aux && !has(CUBLASLT_EPILOGUE_DEFAULT)) return false;
-  const auto& [operation, epilogue, bias, aux, leading] = description;
+  const auto& [operation, epilogue, bias, aux, leading, multiprocessors] = description;
   if (has_bias && !Arena::instance().holds(bias, 2 * static_cast<size_t>(m()))) return false;
   return !has_aux || (leading % 8 == 0 && is_valid(aux, {d_layout.type, m(), n(), leading}, 16));
 }
@@ -164,7 +130,8 @@ void give_product(const Product& p, cudaStream_t stream) {
                         .factor_bytes = sizeof(T),
                         .result_bytes = sizeof(T),
                         .more_results = matrices,
-                        .has_gelu = p.description.aux != nullptr});
+                        .has_gelu = p.description.aux != nullptr,
+                        .multiprocessors = p.description.multiprocessors});
     });
     if (launches_are_sampled()) return;
     const DeviceAccess access;
@@ -177,76 +144,6 @@ void give_product(const Product& p, cudaStream_t stream) {
 }  // namespace ladder::emulator
 
 using namespace ladder::emulator;
-
-cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t* description,
-                                        cublasComputeType_t compute_type,
-                                        cudaDataType_t scale_type) {
-  if (compute_type != CUBLAS_COMPUTE_32F || scale_type != CUDA_R_32F) {
-    return CUBLAS_STATUS_NOT_SUPPORTED;
-  }
-  return create(description, {});
-}
-
-cublasStatus_t cublasLtMatmulDescDestroy(cublasLtMatmulDesc_t description) {
-  delete description;
-  return CUBLAS_STATUS_SUCCESS;
-}
-
-cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t description,
-                                              cublasLtMatmulDescAttributes_t attribute,
-                                              const void* value, size_t bytes) {
-  if (description == nullptr) return CUBLAS_STATUS_INVALID_VALUE;
-  switch (attribute) {
-    case CUBLASLT_MATMUL_DESC_TRANSA:
-      return set(description->operation_a, value, bytes);
-    case CUBLASLT_MATMUL_DESC_EPILOGUE:
-      return set(description->epilogue, value, bytes);
-    case CUBLASLT_MATMUL_DESC_BIAS_POINTER:
-      return set(description->bias, value, bytes);
-    case CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER:
-      return set(description->aux, value, bytes);
-    case CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD:
-      return set(description->aux_leading, value, bytes);
-  }
-  return CUBLAS_STATUS_INVALID_VALUE;
-}
-
-cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t* layout, cudaDataType_t type,
-                                          uint64_t rows, uint64_t columns, int64_t leading) {
-  return create(layout, {type, static_cast<int64_t>(rows), static_cast<int64_t>(columns), leading});
-}
-
-cublasStatus_t cublasLtMatrixLayoutDestroy(cublasLtMatrixLayout_t layout) {
-  delete layout;
-  return CUBLAS_STATUS_SUCCESS;
-}
-
-cublasStatus_t cublasLtMatmulPreferenceCreate(cublasLtMatmulPreference_t* preference) {
-  return create(preference, {});
-}
-
-cublasStatus_t cublasLtMatmulPreferenceDestroy(cublasLtMatmulPreference_t preference) {
-  delete preference;
-  return CUBLAS_STATUS_SUCCESS;
-}
-
-cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t preference,
-                                                    cublasLtMatmulPreferenceAttributes_t attribute,
-                                                    const void* value, size_t bytes) {
-  if (preference == nullptr) return CUBLAS_STATUS_INVALID_VALUE;
-  size_t workspace_bytes = 0;  // the emulator needs none
-  if (attribute == CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES) {
-    return set(workspace_bytes, value, bytes);
-  }
-  if (attribute == CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK) {
-    return set(preference->reduction_schemes, value, bytes);
-  }
-  uint32_t alignment = 0;
-  const cublasStatus_t status = set(alignment, value, bytes);
-  if (status != CUBLAS_STATUS_SUCCESS || alignment == 0) return CUBLAS_STATUS_INVALID_VALUE;
-  preference->alignments[attribute - CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES] = alignment;
-  return CUBLAS_STATUS_SUCCESS;
-}
 
 cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle,
                                               cublasLtMatmulDesc_t description,

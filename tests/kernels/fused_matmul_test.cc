@@ -8,6 +8,8 @@
 #if LADDER_CUDA_EMULATOR
 #include <cublas_v2.h>
 
+#include "kernels/emulator/access.h"
+#include "kernels/emulator/device_model.h"
 #include "kernels/emulator/refusals.h"
 #endif
 
@@ -129,6 +131,38 @@ TEST_CASE("where cuBLASLt has no algorithm, the kernels run one after the other"
   const emulator::Refusal failure({"cublasLtMatmulAlgoGetHeuristic", CUBLAS_STATUS_INVALID_VALUE});
   CHECK_THROWS_WITH(require_separate(DType::bf16, {rows + 32, 24, 32}),
                     ContainsSubstring("cublasLtMatmulAlgoGetHeuristic: invalid argument"));
+}
+
+// How many multiprocessors each product may use.
+struct Multiprocessors final : emulator::Observer {
+  Multiprocessors() { attach(*this); }
+  ~Multiprocessors() override { detach(*this); }
+  void product(const emulator::ProductCall& call) override { all.push_back(call.multiprocessors); }
+  std::vector<int> all;
+};
+
+TEST_CASE("products of cuBLAS and of cuBLASLt leave multiprocessors to others") {
+  const OnDevice on(Place{DeviceType::emulator, true});
+  const Extents e = {24, 40, 32};
+  const Array a(DType::bf16, {e.m, e.k}), b(DType::bf16, {e.k, e.n}), out(DType::bf16, {e.m, e.n});
+  const Array bias(DType::bf16, {e.n});
+  const auto used = [&] {
+    const Multiprocessors seen;
+    matmul(stream(), out, a, b);
+    matmul_bias(stream(), out, a, b, bias);  // both times the same sizes
+    stream().synchronize();
+    return seen.all;
+  };
+  const int all = emulator::device_model().multiprocessors;
+  CHECK(used() == std::vector{0, 0});
+  leave_multiprocessors(16);
+  CHECK(used() == std::vector{all - 16, all - 16});
+  leave_multiprocessors(0);
+  CHECK(used() == std::vector{0, 0});
+  CHECK_THROWS_WITH(leave_multiprocessors(static_cast<size_t>(all)),
+                    ContainsSubstring(concat("are to leave ", all, " multiprocessors free")) &&
+                        ContainsSubstring("--nccl-ctas"));
+  CHECK(used() == std::vector{0, 0});
 }
 #endif
 

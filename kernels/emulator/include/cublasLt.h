@@ -33,6 +33,7 @@ typedef enum {
   CUBLASLT_MATMUL_DESC_BIAS_POINTER = 8,           // a vector with an element for each row of D
   CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER = 11,  // a matrix like D
   CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD = 12,       // int64_t, a multiple of 8
+  CUBLASLT_MATMUL_DESC_SM_COUNT_TARGET = 15,       // int32_t, as in cublasSetSmCountTarget
 } cublasLtMatmulDescAttributes_t;
 
 // In fp32, before the result is rounded. The emulator's GELU takes what it has stored in the

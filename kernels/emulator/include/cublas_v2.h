@@ -57,6 +57,9 @@ cublasStatus_t cublasCreate(cublasHandle_t* handle);
 cublasStatus_t cublasDestroy(cublasHandle_t handle);
 cublasStatus_t cublasSetStream(cublasHandle_t handle, cudaStream_t stream);
 cublasStatus_t cublasSetMathMode(cublasHandle_t handle, cublasMath_t mode);
+// From then on products use at most `count` multiprocessors, or all if it is 0. In the emulator
+// that changes nothing, but more than the GPU has are an error.
+cublasStatus_t cublasSetSmCountTarget(cublasHandle_t handle, int count);
 // Gives cuBLAS device memory as its workspace, aligned to 256 bytes. The emulator needs none, but a
 // product without one throws an Error: a GPU may then split a sum in another way in each run.
 cublasStatus_t cublasSetWorkspace(cublasHandle_t handle, void* workspace, size_t bytes);
