@@ -10,8 +10,10 @@
 #include <vector>
 
 #include "common/comm/nccl_transport.h"
+#include "common/comm/numa.h"
 #include "common/comm/one_rank.h"
 #include "common/comm/staged_transport.h"
+#include "kernels/matmul.h"
 
 namespace ladder {
 namespace {
@@ -51,8 +53,9 @@ size_t Job::num_launched() {
   return std::getenv("PMIX_RANK") != nullptr ? num_started_by_srun() : 1;
 }
 
-size_t memory_beside_libraries(size_t free, size_t num_communicators) {
-  const size_t reserve = kReserveForProducts + num_communicators * kReserveForCommunicator;
+size_t memory_beside_libraries(size_t free, size_t num_communicators, size_t of_first) {
+  const size_t reserve =
+      kReserveForProducts + num_communicators * std::max(kReserveForCommunicator, of_first);
   return free > reserve ? free - reserve : 1;  // 0 would be no cap
 }
 
@@ -121,6 +124,7 @@ void Job::connect(const ConnectOptions& options) {
           node_memory_ ? concat("shared memory within a machine", between) : "messages only";
     } else {
       transport = connect_devices(options, sharing, std::move(transport));
+      keep_beside_device(options);
     }
   }
   communicator_ = std::make_unique<Communicator>(std::move(transport));
@@ -131,7 +135,20 @@ void Job::connect(const ConnectOptions& options) {
 
 size_t Job::free_device_memory(size_t num_groups) const {
   if (device_ != DeviceType::cuda) return free_memory_;
-  return memory_beside_libraries(free_memory_, nccl_memory_ ? 1 + num_groups : 0);
+  return memory_beside_libraries(free_memory_, nccl_memory_ ? 1 + num_groups : 0,
+                                 of_first_communicator_);
+}
+
+void Job::make_windows() {
+  if (nccl_memory_) nccl_memory_->make_windows();
+}
+
+void Job::keep_beside_device(const ConnectOptions& options) {
+  const bool may = options.numa && node_size() > 1;
+  const bool is_kept = may && keep_on(cpus_beside(selected_device_id(options.device)));
+  const std::vector<uint64_t> kept = world_->all_gather({is_kept});
+  const auto count = std::ranges::count(kept, 1);
+  if (count > 0) communication_ += concat("; ", count, " ranks keep to the CPUs beside their GPUs");
 }
 
 std::unique_ptr<Transport> Job::connect_devices(const ConnectOptions& options,
@@ -148,17 +165,30 @@ std::unique_ptr<Transport> Job::connect_devices(const ConnectOptions& options,
     communication_ = concat("staged through host memory", sharing.anywhere ? ": " + shares : "");
     return StagedTransport::make(std::move(host), options.device);
   }
+  const NcclOptions& nccl = options.nccl;
+  world_->require_same({{"NCCL", NcclTransport::version()}});
   nccl_memory_.emplace();
+  leave_multiprocessors(nccl.max_thread_blocks);
   // NCCL itself does not notice when ranks' calls differ or a rank does not come.
   const bool compare = options.mpi.check_collectives || options.mpi.timeout_seconds > 0;
   communication_ = options.device == DeviceType::cuda ? "NCCL " + NcclTransport::version()
                                                       : std::string("emulated NCCL");
-  auto transport = NcclTransport::make(std::move(host), options.device, &*nccl_memory_, compare);
+  if (nccl.max_thread_blocks > 0) {
+    communication_ += concat(" in at most ", nccl.max_thread_blocks, " thread blocks");
+  }
+  const size_t free_before = free_memory(options.device);
+  auto transport =
+      NcclTransport::make(std::move(host), options.device, &*nccl_memory_, compare, nccl);
+  const size_t free_now = free_memory(options.device);
+  of_first_communicator_ = free_before > free_now ? free_before - free_now : 0;
   const std::vector<uint64_t> works = world_->all_gather({nccl_memory_->try_out()});
-  if (std::ranges::count(works, 0) == 0) {
-    registered_ = &*nccl_memory_;
-  } else {
+  if (std::ranges::count(works, 0) > 0) {
     communication_ += ", which does not register buffers on every rank, so on none";
+    return transport;
+  }
+  registered_ = &*nccl_memory_;
+  if (nccl.windows) {
+    communication_ += nccl_memory_->try_windows() ? ", symmetric windows" : ", no windows here";
   }
   return transport;
 }

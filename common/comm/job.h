@@ -8,6 +8,7 @@
 
 #include "common/comm/communicator.h"
 #include "common/comm/mpi_transport.h"
+#include "common/comm/nccl_init.h"
 #include "common/comm/nccl_memory.h"
 #include "common/comm/watchdog.h"
 
@@ -24,13 +25,16 @@ struct ConnectOptions {
   DeviceType device = DeviceType::cpu;
   DevicePath device_path = DevicePath::automatic;
   bool shared_memory = true;  // whether ranks of one machine share memory, for data on the host
+  bool numa = true;  // whether ranks keep to the CPUs beside their GPUs where several share them
   MpiOptions mpi;
+  NcclOptions nccl;
 };
 
 // Returns how many of the `free` bytes of a GPU tensors may take, so that cuBLAS and NCCL find room
 // for what they allocate later: NCCL for each communicator, of which there are none if the ranks do
-// not use it. It is never 0.
-size_t memory_beside_libraries(size_t free, size_t num_communicators);
+// not use it. NCCL does not say how much that will be. `of_first` is what the first one has taken
+// when it was made: the least that is left for each. It is never 0.
+size_t memory_beside_libraries(size_t free, size_t num_communicators, size_t of_first = 0);
 
 // A Job joins the ranks that mpirun started, chooses how they communicate, and ends all of them
 // when one fails. A program has one.
@@ -73,6 +77,9 @@ class Job {
   // Returns the source of device memory that collectives use without copies, or null if there is
   // none.
   MemorySource* registered() { return registered_; }
+  // Makes symmetric windows of what has been allocated from registered(), if --nccl-windows asks
+  // for them and they can be (nccl_memory.h). Collective.
+  void make_windows();
   // Returns true if all ranks reach host data in each other's memory, so that they send no
   // messages.
   bool shares_memory() const { return shares_memory_; }
@@ -117,6 +124,8 @@ class Job {
     bool anywhere = false;       // whether ranks share a device on any machine of the run
   };
   Sharing find_sharing(DeviceType device) const;
+  // Keeps this rank, and those beside it, on the CPUs beside its GPU, and says so.
+  void keep_beside_device(const ConnectOptions& options);
   // Makes the transport for device memory from the one for host memory, `host`.
   std::unique_ptr<Transport> connect_devices(const ConnectOptions& options, const Sharing& sharing,
                                              std::unique_ptr<Transport> host);
@@ -129,7 +138,7 @@ class Job {
   std::vector<size_t> machines_that_sum_;
   std::string communication_;
   DeviceType device_ = DeviceType::cpu;
-  size_t free_memory_ = 0;
+  size_t free_memory_ = 0, of_first_communicator_ = 0;
   std::unique_ptr<Communicator> communicator_;
   std::optional<bool> announced_;  // whether this rank was the first to fail
   std::optional<Watchdog> watchdog_;

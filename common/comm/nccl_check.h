@@ -30,4 +30,12 @@ inline void nccl_check(ncclResult_t result, const char* call,
        where);
 }
 
+// Returns whether NCCL has what came with `version`, such as 22700 for 2.27: its header, and the
+// NCCL that runs, which need not be the header's.
+inline bool nccl_has_come(int version) {
+  int running = 0;
+  nccl_check(ncclGetVersion(&running), "ncclGetVersion");
+  return NCCL_VERSION_CODE >= version && running >= version;
+}
+
 }  // namespace ladder

@@ -1,6 +1,5 @@
 #include "common/comm/nccl_transport.h"
 
-#include <cstring>
 #include <exception>
 #include <mutex>
 #include <utility>
@@ -52,18 +51,6 @@ class Group {
   bool is_open_ = true;
 };
 
-// Returns the id that rank 0 makes, on all ranks. Collective over `host`.
-ncclUniqueId shared_id(Transport& host) {
-  ncclUniqueId id = {};
-  if (host.rank() == 0) nccl_check(ncclGetUniqueId(&id), "ncclGetUniqueId");
-  int32_t words[sizeof id / sizeof(int32_t)];
-  std::memcpy(words, &id, sizeof id);
-  const TensorView view(words, DType::int32, DeviceType::cpu, {std::size(words)});
-  host.execute({Collective::broadcast, view, view});
-  std::memcpy(&id, words, sizeof id);
-  return id;
-}
-
 }  // namespace
 
 struct NcclTransport::Live {
@@ -78,21 +65,28 @@ NcclTransport::Live& NcclTransport::live() {
 }
 
 std::unique_ptr<Transport> NcclTransport::make(std::unique_ptr<Transport> host, DeviceType device,
-                                               NcclMemory* memory, bool compare) {
+                                               NcclMemory* memory, bool compare,
+                                               const NcclOptions& options) {
   if (host->size() == 1) return std::make_unique<OneRank>(device);
-  return std::unique_ptr<Transport>(new NcclTransport(std::move(host), device, memory, compare));
+  ncclComm* const nccl = make_nccl(*host, options);
+  return std::unique_ptr<Transport>(
+      new NcclTransport(std::move(host), nccl, device, memory, compare, options));
 }
 
-NcclTransport::NcclTransport(std::unique_ptr<Transport> host, DeviceType device, NcclMemory* memory,
-                             bool compare)
+NcclTransport::NcclTransport(std::unique_ptr<Transport> host, ncclComm* nccl, DeviceType device,
+                             NcclMemory* memory, bool compare, const NcclOptions& options)
     : Transport(host->rank(), host->size(), device, true),
       host_(std::move(host)),
       memory_(memory),
-      compare_(compare) {
-  nccl_check(ncclCommInitRank(&nccl_, static_cast<int>(size()), shared_id(*host_),
-                              static_cast<int>(rank())),
-             "ncclCommInitRank");
-  if (memory_ != nullptr) memory_->add(nccl_);
+      compare_(compare),
+      options_(options),
+      nccl_(nccl) {
+  try {
+    if (memory_ != nullptr) memory_->add(nccl_, *host_);
+  } catch (...) {
+    ncclCommAbort(nccl_);  // nothing runs there yet, so it waits for nobody
+    throw;
+  }
   const std::lock_guard lock(live().mutex);
   live().transports.push_back(this);
 }
@@ -110,7 +104,14 @@ NcclTransport::~NcclTransport() {
 }
 
 std::unique_ptr<Transport> NcclTransport::split(size_t color) {
-  return make(host_->split(color), device(), memory_, compare_);
+  std::unique_ptr<Transport> host = host_->split(color);
+  if (!options_.split || !nccl_has_come(21800)) {
+    return make(std::move(host), device(), memory_, compare_, options_);
+  }
+  ncclComm* const part = split_nccl(nccl_, color, *host);
+  if (part == nullptr) return std::make_unique<OneRank>(device());
+  return std::unique_ptr<Transport>(
+      new NcclTransport(std::move(host), part, device(), memory_, compare_, options_));
 }
 
 void NcclTransport::give_up() {

@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 
+#include "common/comm/nccl_init.h"
 #include "common/comm/nccl_memory.h"
 #include "common/comm/transport.h"
 
@@ -18,7 +19,8 @@ class NcclTransport final : public Transport {
   // first compared with the peers' calls over `host`, for which the host waits. Collective.
   // REQUIRES: each rank has selected a GPU of its own (kernels/runtime/device.h).
   static std::unique_ptr<Transport> make(std::unique_ptr<Transport> host, DeviceType device,
-                                         NcclMemory* memory, bool compare);
+                                         NcclMemory* memory, bool compare,
+                                         const NcclOptions& options = {});
   ~NcclTransport() override;
 
   std::unique_ptr<Transport> split(size_t color) override;
@@ -30,8 +32,9 @@ class NcclTransport final : public Transport {
   static std::string version();
 
  private:
-  NcclTransport(std::unique_ptr<Transport> host, DeviceType device, NcclMemory* memory,
-                bool compare);
+  // Owns `nccl`, also if an exception is thrown.
+  NcclTransport(std::unique_ptr<Transport> host, ncclComm* nccl, DeviceType device,
+                NcclMemory* memory, bool compare, const NcclOptions& options);
   Moved execute(const Request& request) override { return host_->execute(request); }
   void enqueue(const Request& request, Stream& queue) override;
 
@@ -47,7 +50,8 @@ class NcclTransport final : public Transport {
   std::unique_ptr<Transport> host_;
   NcclMemory* memory_;
   bool compare_;
-  ncclComm* nccl_ = nullptr;
+  NcclOptions options_;
+  ncclComm* nccl_;
 };
 
 }  // namespace ladder

@@ -68,12 +68,15 @@ TEST_CASE("02: on a device, by NCCL and staged, what lesson 01 computes on the C
   CHECK_THAT(read_text(folder.path() / "trace.json"), ContainsSubstring("gradient all_reduce"));
 }
 
-// Two ranks on the emulator, of which rank 1 has calls of this kind refused
-// (kernels/emulator/refusals.h).
-ProcessResult run_refused(const std::string& calls, const Flags& flags, const Scratch& folder) {
+// Two ranks on the emulator, of which rank 1 has this in its environment.
+ProcessResult run_with(const std::string& variable, const Flags& flags, const Scratch& folder) {
   const Flags run = Flags{lesson_path("02_ddp")} + kNanoRun + Flags{"--device", "emulator"} + flags;
-  return run_each({run, Flags{"env", "LADDER_EMULATOR_REFUSES=" + calls} + run},
+  return run_each({run, Flags{"env", variable} + run},
                   {.folder = folder.path(), .time_limit = std::chrono::seconds(60)});
+}
+// The same, where rank 1 has calls of this kind refused (kernels/emulator/refusals.h).
+ProcessResult run_refused(const std::string& calls, const Flags& flags, const Scratch& folder) {
+  return run_with("LADDER_EMULATOR_REFUSES=" + calls, flags, folder);
 }
 
 TEST_CASE("02: one rank that NCCL registers no memory for") {
@@ -89,6 +92,48 @@ TEST_CASE("02: one rank that NCCL registers no memory for") {
   // Once they have agreed there is no way back.
   check_one_error(run_refused("ncclCommRegister 5 2", {}, folder),
                   {"ncclCommRegister was refused"});
+}
+
+TEST_CASE("02: windows, a limit of thread blocks, and what ends them") {
+  if (device_name() != "emulator") return;
+  const Scratch folder;
+  const Flags windows = {"--nccl-windows", "--nccl-ctas", "8"};
+  const std::string limited = "communication: emulated NCCL in at most 8 thread blocks, ";
+  const ProcessResult usual =
+      run_refused("nothing 0 0", windows + Flags{"--dump", "usual"}, folder);
+  require_predicted(usual);
+  CHECK_THAT(usual.out, ContainsSubstring(limited + "symmetric windows\n"));
+  const ProcessResult plain = run_refused(
+      "ncclCommWindowRegister 0 1", windows + Flags{"--no-nccl-split", "--dump", "plain"}, folder);
+  require_predicted(plain);
+  CHECK_THAT(plain.out, ContainsSubstring(limited + "no windows here\n"));
+  check_equal_dumps("usual", "plain", "0", {.folder = folder.path()});
+  // An error is no answer: rank 0 waits for rank 1 within NCCL.
+  for (const char* const calls : {"ncclCommWindowRegister 5 1", "ncclCommWindowRegister 5 2"}) {
+    check_one_error(run_refused(calls, windows, folder), {"ncclCommWindowRegister was refused"});
+  }
+  check_one_error(run_refused("ncclCommSplit 5 1", Flags{"--dump", "x"}, folder),
+                  {"ncclCommSplit was refused"});
+  check_user_error(run_with("LADDER_EMULATOR_NCCL_VERSION=22100", {}, folder),
+                   {"NCCL: ", "2.27.0 on rank 0", "2.21.0 on rank 1"});
+}
+
+// The emulated NCCL refuses buffers that do not lie in the same place on all ranks.
+TEST_CASE("05, 13: with windows, what goes on without them") {
+  if (device_name() != "emulator") return;
+  const Scratch folder;
+  const ProcessOptions options = {.folder = folder.path()};
+  for (const Flags& lesson :
+       {Flags{lesson_path("05_zero3")}, Flags{lesson_path("13_sequence_parallel")}}) {
+    const auto run = [&](const Flags& flags) {
+      return run_ranks(2, lesson + kNanoRun + Flags{"--device", "emulator"} + flags, options);
+    };
+    require_predicted(run({"--dump", "plain"}));
+    const ProcessResult windows = run({"--dump", "windows", "--nccl-windows"});
+    require_predicted(windows);
+    CHECK_THAT(windows.out, ContainsSubstring("emulated NCCL, symmetric windows"));
+    check_equal_dumps("plain", "windows", "0", options);
+  }
 }
 
 // Of free memory each rank counts on its part, though other programs may take some between two
@@ -121,6 +166,12 @@ TEST_CASE("02: --communication where there is no device for it") {
     check_user_error(
         run_ranks(2, {lesson_path("02_ddp"), "--device", "cpu", "--communication", transport}),
         {"--communication " + transport, "the device is the cpu", "--device cuda"});
+  }
+  for (const Flags& flag : {Flags{"--nccl-ctas", "8"}, Flags{"--nccl-windows"}}) {
+    const Flags run = Flags{lesson_path("02_ddp")} + flag;
+    check_user_error(run_ranks(2, run + Flags{"--device", "cpu"}), {flag[0], "--device cuda"});
+    check_user_error(run_ranks(2, run + Flags{"--device", "emulator", "--communication", "staged"}),
+                     {flag[0], "--communication staged"});
   }
 }
 

@@ -43,6 +43,50 @@ void reduce(const NcclOperation& operation, Bytes& all, size_t count, char* to) 
   std::copy_n(all.data(), bytes, to);
 }
 
+// Where a buffer lies: 0 in memory that is not registered, 1 in registered memory, or in a window,
+// which is 2 and more, at an offset.
+using Spot = std::array<uint64_t, 2>;
+Spot spot_of(const void* pointer, size_t bytes, const ncclComm& comm) {
+  Spot spot = {};
+  for (const auto& registration : comm.registrations) {
+    if (bytes == 0 || !overlap(registration->buffer, {pointer, bytes})) continue;
+    if (registration->window < 0) {
+      spot[0] = std::max<uint64_t>(spot[0], 1);
+      continue;
+    }
+    const char* const begin = static_cast<const char*>(registration->buffer.begin);
+    spot = {2 + static_cast<uint64_t>(registration->window),
+            static_cast<uint64_t>(static_cast<const char*>(pointer) - begin)};
+  }
+  return spot;
+}
+
+// Throws unless the buffers of all ranks lie in the same place. What only some ranks have is not
+// compared, nor where a part of the other buffer lies.
+void compare_buffers(const NcclOperation& o) {
+  const size_t unit = size_of(o.type);
+  const auto is_part_of = [&](const void* part, const void* whole) {
+    return part ==
+           static_cast<const char*>(whole) + static_cast<size_t>(o.comm->rank) * o.count * unit;
+  };
+  const bool no_send = o.call == NcclCall::broadcast ||
+                       (o.call == NcclCall::all_gather && is_part_of(o.send, o.recv));
+  const bool no_recv = o.call == NcclCall::reduce ||
+                       (o.call == NcclCall::reduce_scatter && is_part_of(o.recv, o.send));
+  using Spots = std::array<Spot, 2>;
+  const Spots own = {no_send ? Spot{} : spot_of(o.send, o.send_count * unit, *o.comm),
+                     no_recv ? Spot{} : spot_of(o.recv, o.recv_count * unit, *o.comm)};
+  std::vector<Spots> all(static_cast<size_t>(o.comm->size));
+  check_mpi(MPI_Allgather(own.data(), 4, MPI_UINT64_T, all.data(), 4, MPI_UINT64_T, o.comm->mpi));
+  for (size_t r = 0; r < all.size(); ++r) {
+    if (all[r] == own) continue;
+    throw NcclFailure{
+        ncclInvalidUsage,
+        concat(name_of(o.call), " of ", o.count, " elements: the buffers of ranks ", o.comm->rank,
+               " and ", r, " are not both registered, or lie in different places of a window")};
+  }
+}
+
 // Throws unless all ranks call the same.
 void compare(const NcclOperation& operation) {
   const bool has_root = operation.call == NcclCall::broadcast || operation.call == NcclCall::reduce;
@@ -170,6 +214,7 @@ void check_mpi(int result) {
 
 void exchange_collective(Exchange& exchange) {
   compare(exchange.operation);
+  compare_buffers(exchange.operation);
   const size_t count = exchange.operation.count;
   for (size_t first = 0; first < count; first += kSegment) {
     exchange_segment(exchange, first, std::min(kSegment, count - first));

@@ -24,12 +24,15 @@
 // A buffer that was registered with a communicator.
 struct NcclRegistration {
   ladder::emulator::Range buffer;
+  int window = -1;  // its number among the communicator's windows; -1: it is no window
   bool ended = false;
 };
 
 struct ncclComm {
   MPI_Comm mpi;
   int rank, size;
+  int max_ctas;         // of its configuration
+  int num_windows = 0;  // that its ranks have registered so far
   std::vector<std::shared_ptr<NcclRegistration>> registrations = {};
   std::vector<std::future<void>> sends = {};  // the sends that have not ended
   std::atomic<bool> aborted = false;

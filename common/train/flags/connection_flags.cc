@@ -28,6 +28,20 @@ void ConnectionFlags::add_to(CLI::App& app) {
                  "Seconds until ranks that do not arrive are named; 0 = wait for ever [0]")
       ->check(real(0, 1e6))
       ->group(group);
+  app.add_option("--nccl-ctas", nccl_ctas,
+                 "Thread blocks that NCCL runs for a group at most; products leave it as many "
+                 "multiprocessors; 0 = NCCL decides, and products take all [0]")
+      ->check(whole(0, 64))
+      ->group(group);
+  app.add_flag("--no-nccl-split", no_nccl_split,
+               "Make NCCL's groups anew, not from the group of all ranks")
+      ->group(group);
+  app.add_flag("--nccl-windows", nccl_windows,
+               "Let GPUs read and write each other's buffers directly, where NCCL (2.27 and newer) "
+               "and the GPUs can")
+      ->group(group);
+  app.add_flag("--no-numa", no_numa, "Let ranks use all CPUs, not only those beside their GPUs")
+      ->group(group);
 }
 
 void ConnectionFlags::check(DeviceType device) const {
@@ -40,6 +54,16 @@ void ConnectionFlags::check(DeviceType device) const {
     throw UserError(concat("--communication ", communication,
                            ": for data on GPUs, and the device is the cpu; add --device cuda or "
                            "emulator, or leave it out"));
+  }
+  if ((nccl_ctas > 0 || nccl_windows || no_nccl_split) &&
+      (device == DeviceType::cpu || communication == "staged")) {
+    const char* const flag = nccl_ctas > 0  ? "--nccl-ctas"
+                             : nccl_windows ? "--nccl-windows"
+                                            : "--no-nccl-split";
+    throw UserError(concat(flag, ": NCCL carries data between GPUs, and here they ",
+                           device == DeviceType::cpu ? "are on the cpu; add --device cuda"
+                                                     : "go through host memory; leave out "
+                                                       "--communication staged"));
   }
   if (network_bandwidth == 0) return;
   if (!no_shared_memory) {
@@ -61,7 +85,9 @@ ConnectOptions ConnectionFlags::options(DeviceType device) const {
                      : name == "staged" ? DevicePath::staged
                                         : DevicePath::automatic,
       .shared_memory = !no_shared_memory,
-      .mpi = {.check_collectives = check_collectives, .timeout_seconds = collective_timeout}};
+      .numa = !no_numa,
+      .mpi = {.check_collectives = check_collectives, .timeout_seconds = collective_timeout},
+      .nccl = {.max_thread_blocks = nccl_ctas, .split = !no_nccl_split, .windows = nccl_windows}};
   if (network_bandwidth > 0) {
     options.mpi.network = std::make_shared<TokenBucket>(static_cast<double>(network_bandwidth));
   }

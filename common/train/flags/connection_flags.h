@@ -15,6 +15,10 @@ struct ConnectionFlags {
   size_t network_bandwidth = 0;  // bytes per second and rank; 0 = as fast as it goes
   bool check_collectives = false;
   double collective_timeout = 0;  // seconds; 0 = no timeout
+  size_t nccl_ctas = 0;           // 0 = NCCL decides
+  bool no_nccl_split = false;
+  bool nccl_windows = false;
+  bool no_numa = false;
 
   void add_to(CLI::App& app);
   // Throws UserError if the flags do not go together, or not with the device.

@@ -54,6 +54,8 @@ std::map<std::string, ComparedBy, std::less<>> make_flags_without_setting() {
       {"--network-bandwidth", nothing},
       {"--check-collectives", nothing},
       {"--collective-timeout", nothing},
+      {"--no-nccl-split", nothing},
+      {"--no-numa", nothing},
       // The virtual device has no state.
       {"--cluster", nothing},
       {"--breakdown", nothing},

@@ -197,6 +197,7 @@ void TrainingRun::train() {
 void TrainingRun::make_and_train(std::unique_ptr<Trainer>& trainer) {
   try {
     trainer = state_->program.make(context());
+    state_->job.make_windows();  // of what the trainer has allocated
     Checkpoints& checkpoints = *state_->checkpoints;
     checkpoints.prepare(state_->host_memory, state_->stream, *trainer);
     if (checkpoints.resumed_step() > 0) {

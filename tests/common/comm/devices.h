@@ -33,10 +33,11 @@ inline std::optional<DeviceType> device_for_nccl() {
 }
 
 inline std::unique_ptr<Communicator> nccl_world(Ranks& ranks, NcclMemory* memory = nullptr,
-                                                bool compare = false) {
+                                                bool compare = false,
+                                                const NcclOptions& options = {}) {
   return std::make_unique<Communicator>(
       NcclTransport::make(MpiTransport::make_world(world(), &ranks.node_memory),
-                          ranks.stream.device(), memory, compare));
+                          ranks.stream.device(), memory, compare, options));
 }
 
 inline std::unique_ptr<Communicator> staged_world(Ranks& ranks,

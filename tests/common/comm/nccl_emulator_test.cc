@@ -134,6 +134,45 @@ TEST_CASE("calls that differ between ranks are an error on every rank") {
            "Reduce of 8", "Broadcast of 7");
 }
 
+TEST_CASE(
+    "buffers that lie elsewhere on some rank are refused: in a window, or registered at all") {
+  Session s;
+  void* x = nullptr;
+  constexpr size_t kWindow = 8192;
+  REQUIRE(ncclMemAlloc(&x, kWindow) == ncclSuccess);
+  ncclWindow_t window = nullptr;
+  void* handle = nullptr;
+  const bool odd = s.me == 2;
+  const auto all_reduce = [&](size_t skipped) {
+    float* const from = static_cast<float*>(x) + skipped;
+    return ncclAllReduce(from, from, 100, ncclFloat32, ncclSum, s.comm, s.stream);
+  };
+  const auto refuses = [&](ncclResult_t result) {
+    CHECK(result == ncclInvalidUsage);
+    CHECK_THAT(ncclGetLastError(nullptr), ContainsSubstring(concat("AllReduce of 100 elements: the "
+                                                                   "buffers of ranks ",
+                                                                   s.me, " and ", odd ? 0 : 2)));
+  };
+  CHECK(all_reduce(odd) == ncclSuccess);  // not registered
+  REQUIRE(ncclCommRegister(s.comm, x, kWindow, &handle) == ncclSuccess);
+  CHECK(all_reduce(odd) == ncclSuccess);
+  s.ranks.stream.synchronize();
+  if (odd) REQUIRE(ncclCommDeregister(s.comm, handle) == ncclSuccess);
+  refuses(all_reduce(0));
+  if (!odd) REQUIRE(ncclCommDeregister(s.comm, handle) == ncclSuccess);
+  const auto open = [&](size_t bytes) {
+    return ncclCommWindowRegister(s.comm, x, bytes, &window, NCCL_WIN_COLL_SYMMETRIC);
+  };
+  CHECK(open(odd ? kWindow : 4096) == ncclInvalidUsage);
+  CHECK_THAT(ncclGetLastError(nullptr), ContainsSubstring("windows differ in size"));
+  REQUIRE(open(kWindow) == ncclSuccess);
+  CHECK(all_reduce(7) == ncclSuccess);
+  refuses(all_reduce(odd ? 8 : 7));
+  s.ranks.stream.synchronize();
+  CHECK(ncclCommWindowDeregister(s.comm, window) == ncclSuccess);
+  CHECK(ncclMemFree(x) == ncclSuccess);
+}
+
 TEST_CASE("a message of another size than expected is an error, and the next one arrives") {
   Session s;
   float* const x = s.floats(100);

@@ -7,13 +7,18 @@
 // both are errors, and ncclGetLastError says which.
 #pragma once
 
+#include <climits>
 #include <cstddef>
 
 struct CUstream_st;
 using cudaStream_t = CUstream_st*;
 
-// 2.19 is the oldest NCCL that has all of these functions.
-#define NCCL_VERSION_CODE 21900
+// Windows came with 2.27; 2.19 is the oldest NCCL that has all other functions. A test compiles
+// what includes this as if it were 2.19. LADDER_EMULATOR_NCCL_VERSION, such as 21900, is what
+// ncclGetVersion says instead; what that NCCL lacks then fails.
+#ifndef NCCL_VERSION_CODE
+#define NCCL_VERSION_CODE 22700
+#endif
 #define NCCL_VERSION(major, minor, patch) ((major)*10000 + (minor)*100 + (patch))
 #define NCCL_UNIQUE_ID_BYTES 128
 
@@ -50,6 +55,29 @@ const char* ncclGetLastError(ncclComm_t);
 // here it must be one of the ranks.
 ncclResult_t ncclGetUniqueId(ncclUniqueId* id);
 ncclResult_t ncclCommInitRank(ncclComm_t* comm, int num_ranks, ncclUniqueId id, int rank);
+
+// How a communicator works. All of NCCL_CONFIG_INITIALIZER means NCCL's own choice. Between minCTAs
+// and maxCTAs thread blocks carry out a collective; here they change nothing.
+struct ncclConfig_t {
+  size_t size;
+  unsigned magic, version;
+  int minCTAs, maxCTAs;
+};
+#define NCCL_CONFIG_UNDEF_INT INT_MIN
+#define NCCL_CONFIG_INITIALIZER                                                 \
+  {                                                                             \
+    sizeof(ncclConfig_t), 0xcafebeef, NCCL_VERSION_CODE, NCCL_CONFIG_UNDEF_INT, \
+        NCCL_CONFIG_UNDEF_INT                                                   \
+  }
+ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int num_ranks, ncclUniqueId id, int rank,
+                                    ncclConfig_t* config);
+
+// Makes a communicator of the ranks that give the same color, in the order of their keys, with the
+// configuration of `comm`: here config is null. Collective over `comm`, of which no operation may
+// be under way. A rank that gives NCCL_SPLIT_NOCOLOR gets null.
+#define NCCL_SPLIT_NOCOLOR (-1)
+ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t* part,
+                           ncclConfig_t* config);
 // ncclCommDestroy is collective. ncclCommAbort is not: it is for a rank whose peers may never come.
 ncclResult_t ncclCommDestroy(ncclComm_t comm);
 ncclResult_t ncclCommAbort(ncclComm_t comm);
@@ -62,6 +90,19 @@ ncclResult_t ncclMemAlloc(void** pointer, size_t bytes);
 ncclResult_t ncclMemFree(void* pointer);
 ncclResult_t ncclCommRegister(ncclComm_t comm, void* buffer, size_t bytes, void** handle);
 ncclResult_t ncclCommDeregister(ncclComm_t comm, void* handle);
+
+#if NCCL_VERSION_CODE >= 22700
+// A symmetric window is memory of the same size on every rank, which the others read and write.
+// Registering it is collective; where windows cannot be, `window` becomes null. An operation must
+// then use the same place of the same window on every rank (its part of all_gather's result, or of
+// reduce_scatter's input, counts as the same). NCCL does not check that. Here it is an error, and
+// so are buffers that are registered on some ranks only.
+using ncclWindow_t = struct NcclRegistration*;
+#define NCCL_WIN_COLL_SYMMETRIC 1
+ncclResult_t ncclCommWindowRegister(ncclComm_t comm, void* buffer, size_t bytes,
+                                    ncclWindow_t* window, int flags);
+ncclResult_t ncclCommWindowDeregister(ncclComm_t comm, ncclWindow_t window);
+#endif
 
 // Collectives on device memory. Here recv becomes the sum (or maximum) of all ranks' send, taken in
 // rank order. recv == send is allowed.
