@@ -26,10 +26,12 @@ constexpr std::chrono::seconds kTimeToGiveUp(30);
 
 // What libraries take of a GPU after connect(), and no category of memory counts. A thread's first
 // product on a stream makes cuBLAS load kernels and takes 32 MiB (kernels/matmul.h); a trainer has
-// few such streams. NCCL takes buffers for a communicator when its ranks first meet: 4 MiB
-// (NCCL_BUFFSIZE) for each of up to 32 channels and two directions.
+// few such streams. NCCL takes memory twice: when a communicator is made (104 MiB: an H100 and one
+// rank took 100 to 102 with 2.28.9, and 586 for the first, which comes before connect() returns)
+// and when its ranks first meet (256 MiB: 4 MiB, NCCL_BUFFSIZE, for each of up to 32 channels and
+// two directions). How much, it says after the fact at best (ncclCommMemStats, from 2.29.7 on).
 constexpr size_t kReserveForProducts = size_t{256} << 20;
-constexpr size_t kReserveForCommunicator = size_t{256} << 20;
+constexpr size_t kReserveForCommunicator = size_t{360} << 20;
 
 // Returns how many processes srun has started together with this one; 1 if it was not srun.
 size_t num_started_by_srun() {
@@ -53,9 +55,8 @@ size_t Job::num_launched() {
   return std::getenv("PMIX_RANK") != nullptr ? num_started_by_srun() : 1;
 }
 
-size_t memory_beside_libraries(size_t free, size_t num_communicators, size_t of_first) {
-  const size_t reserve =
-      kReserveForProducts + num_communicators * std::max(kReserveForCommunicator, of_first);
+size_t memory_beside_libraries(size_t free, size_t num_communicators) {
+  const size_t reserve = kReserveForProducts + num_communicators * kReserveForCommunicator;
   return free > reserve ? free - reserve : 1;  // 0 would be no cap
 }
 
@@ -135,8 +136,7 @@ void Job::connect(const ConnectOptions& options) {
 
 size_t Job::free_device_memory(size_t num_groups) const {
   if (device_ != DeviceType::cuda) return free_memory_;
-  return memory_beside_libraries(free_memory_, nccl_memory_ ? 1 + num_groups : 0,
-                                 of_first_communicator_);
+  return memory_beside_libraries(free_memory_, nccl_memory_ ? 1 + num_groups : 0);
 }
 
 void Job::make_windows() {
@@ -160,12 +160,16 @@ std::unique_ptr<Transport> Job::connect_devices(const ConnectOptions& options,
     throw UserError(concat("--communication nccl: ", shares,
                            ", which NCCL refuses; use --communication staged, or a rank per GPU"));
   }
+  const NcclOptions& nccl = options.nccl;
+  if (sharing.anywhere && (nccl.max_thread_blocks > 0 || nccl.windows)) {
+    throw UserError(concat("--nccl-", nccl.windows ? "windows" : "ctas", ": ", shares,
+                           ", which NCCL refuses; leave it out, or take a rank per GPU"));
+  }
   if (options.device_path == DevicePath::staged ||
       (options.device_path == DevicePath::automatic && sharing.anywhere)) {
     communication_ = concat("staged through host memory", sharing.anywhere ? ": " + shares : "");
     return StagedTransport::make(std::move(host), options.device);
   }
-  const NcclOptions& nccl = options.nccl;
   world_->require_same({{"NCCL", NcclTransport::version()}});
   nccl_memory_.emplace();
   leave_multiprocessors(nccl.max_thread_blocks);
@@ -176,11 +180,8 @@ std::unique_ptr<Transport> Job::connect_devices(const ConnectOptions& options,
   if (nccl.max_thread_blocks > 0) {
     communication_ += concat(" in at most ", nccl.max_thread_blocks, " thread blocks");
   }
-  const size_t free_before = free_memory(options.device);
   auto transport =
       NcclTransport::make(std::move(host), options.device, &*nccl_memory_, compare, nccl);
-  const size_t free_now = free_memory(options.device);
-  of_first_communicator_ = free_before > free_now ? free_before - free_now : 0;
   const std::vector<uint64_t> works = world_->all_gather({nccl_memory_->try_out()});
   if (std::ranges::count(works, 0) > 0) {
     communication_ += ", which does not register buffers on every rank, so on none";

@@ -32,9 +32,8 @@ struct ConnectOptions {
 
 // Returns how many of the `free` bytes of a GPU tensors may take, so that cuBLAS and NCCL find room
 // for what they allocate later: NCCL for each communicator, of which there are none if the ranks do
-// not use it. NCCL does not say how much that will be. `of_first` is what the first one has taken
-// when it was made: the least that is left for each. It is never 0.
-size_t memory_beside_libraries(size_t free, size_t num_communicators, size_t of_first = 0);
+// not use it. It is never 0.
+size_t memory_beside_libraries(size_t free, size_t num_communicators);
 
 // A Job joins the ranks that mpirun started, chooses how they communicate, and ends all of them
 // when one fails. A program has one.
@@ -138,7 +137,7 @@ class Job {
   std::vector<size_t> machines_that_sum_;
   std::string communication_;
   DeviceType device_ = DeviceType::cpu;
-  size_t free_memory_ = 0, of_first_communicator_ = 0;
+  size_t free_memory_ = 0;
   std::unique_ptr<Communicator> communicator_;
   std::optional<bool> announced_;  // whether this rank was the first to fail
   std::optional<Watchdog> watchdog_;

@@ -60,6 +60,8 @@ TEST_CASE("02: on a device, by NCCL and staged, what lesson 01 computes on the C
     check_user_error(
         run_ranks(2, Flags{lesson_path("02_ddp"), "--device", "cuda", "--communication", "nccl"}),
         {"--communication nccl", "2 ranks share 1 GPU", "--communication staged"});
+    check_user_error(run_ranks(2, {lesson_path("02_ddp"), "--device", "cuda", "--nccl-windows"}),
+                     {"--nccl-windows", "2 ranks share 1 GPU"});
     return;
   }
   const std::string by_nccl =
