@@ -23,7 +23,8 @@ class Greedy {
         work_(at_.num_stages),
         cost_of_(costs_of(at_, problem.times, problem.message)),
         clock_(at_.num_stages),
-        in_flight_(at_.num_stages) {
+        held_(at_.num_stages),
+        most_whole_(at_.num_stages) {
     const std::vector<double> never(problem.num_micro_batches, kNever);
     input_at_.assign(at_.num_virtual_stages(), never);
     gradient_at_.assign(at_.num_virtual_stages(), never);
@@ -66,7 +67,10 @@ class Greedy {
 
   // A buffer stays free for each later chunk of the stage: a micro-batch that has begun can end.
   bool has_buffer(size_t s, size_t chunk) const {
-    return in_flight_[s] + at_.num_chunks - chunk <= limit_of(s);
+    Held held = held_[s];
+    if (most_whole_[s] > 0 && held.whole >= most_whole_[s]) return false;
+    held.whole += at_.num_chunks - chunk;
+    return held.buffers(problem_.kept_for_weights) <= static_cast<double>(limit_of(s));
   }
 
   // Messages from one stage to another arrive in the order of sending. `boxes` are those for inputs
@@ -93,9 +97,10 @@ class Greedy {
   }
 
   Choice choose(size_t s) {
+    const size_t m = problem_.num_micro_batches;
     Choice forward, backward, weight;
     for (size_t chunk = at_.num_chunks; chunk-- > 0;) {  // later chunks first
-      const size_t v = at_.virtual_stage_at(s, chunk), m = problem_.num_micro_batches;
+      const size_t v = at_.virtual_stage_at(s, chunk);
       const Next& next = next_[v];
       if (next.forward < m && has_buffer(s, chunk) &&
           (v == 0 || comes_next(inputs_, v - 1, s, next.forward, chunk))) {
@@ -111,11 +116,15 @@ class Greedy {
         consider(weight, s, 0, ActionKind::backward_weight, next.weight, chunk);
       }
     }
-    const bool takes_forward =
-        rule_.prefers_forward ? forward.begin <= backward.begin : forward.begin < backward.begin;
+    const double wait = most_whole_[s] > 0 ? 0 : rule_.first_wait * cost_of_(s, forward.action);
+    const bool takes_forward = rule_.prefers_forward && wait == 0
+                                   ? forward.begin <= backward.begin
+                                   : forward.begin + wait < backward.begin;
     const Choice& best = takes_forward ? forward : backward;
     const double half = cost_of_(s, weight.action);
-    return best.begin > weight.begin + rule_.patience * half ? weight : best;
+    const bool is_last = forward.begin == kNever && backward.action.micro_batch + 1 == m;
+    const double patience = rule_.spares_last && is_last ? 1 : rule_.patience;
+    return best.begin > weight.begin + patience * half ? weight : best;
   }
 
   // Sends what is made at `end` on stage s to a virtual stage. Returns when it can be used there.
@@ -135,9 +144,12 @@ class Greedy {
     const size_t v = at_.virtual_stage_at(s, chunk);
     const double end = clock_[s] = choice.begin + cost_of_(s, choice.action);
     work_[s].push_back(choice.action);
+    if (makes_gradient(kind) && rule_.first_wait > 0 && most_whole_[s] == 0) {
+      most_whole_[s] = held_[s].whole;
+    }
+    held_[s].add(kind);
     if (kind == ActionKind::forward) {
       ++next_[v].forward;
-      ++in_flight_[s];
       if (v > 0) receive(inputs_, v - 1, s);
       if (v + 1 == at_.num_virtual_stages()) {
         gradient_at_[v][k] = end;
@@ -151,7 +163,6 @@ class Greedy {
     }
     if (kind == ActionKind::backward || kind == ActionKind::backward_weight) {
       ++next_[v].weight;
-      --in_flight_[s];
     }
   }
 
@@ -161,13 +172,21 @@ class Greedy {
   Schedule work_;
   Costs cost_of_;
   std::vector<double> clock_;                                // by stage
-  std::vector<size_t> in_flight_;                            // by stage
+  std::vector<Held> held_;                                   // by stage
+  std::vector<size_t> most_whole_;                           // by stage; 0: any number
   std::vector<std::vector<double>> input_at_, gradient_at_;  // by virtual stage and micro-batch
   std::vector<Next> next_;                                   // by virtual stage
   Boxes inputs_, gradients_;                                 // by sender and receiver
 };
 
 }  // namespace
+
+void Held::add(ActionKind work) {
+  if (work == ActionKind::forward) ++whole;
+  if (makes_gradient(work)) --whole;
+  if (work == ActionKind::backward_input) ++halved;
+  if (work == ActionKind::backward_weight) --halved;
+}
 
 Schedule greedy_work(const ScheduleProblem& problem, const GreedyRule& rule) {
   return Greedy(problem, rule).run();

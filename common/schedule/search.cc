@@ -29,6 +29,11 @@ std::vector<GreedyRule> all_rules() {
       }
     }
   }
+  for (double first_wait : {0.25, 0.5, 1.0}) {
+    for (bool spares_last : {false, true}) {
+      rules.push_back({.first_wait = first_wait, .spares_last = spares_last});
+    }
+  }
   return rules;
 }
 
@@ -54,21 +59,34 @@ bool move_action(StageSchedule& stage, size_t from, size_t to) {
   return true;
 }
 
+// Returns the buffers that a stage needs for its work.
+double most_held(const StageSchedule& work, double kept_for_weights) {
+  Held held;
+  double most = 0;
+  for (const Action& action : work) {
+    held.add(action.kind);
+    most = std::max(most, held.buffers(kept_for_weights));
+  }
+  return most;
+}
+
 // What lists are compared by, in this order: the time, and the buffers of all stages.
-using Price = std::pair<double, size_t>;
+using Price = std::pair<double, double>;
 
 Price price_of(const ScheduleProblem& problem, const Schedule& work) {
-  const Schedule schedule = complete(work, problem.placement, false);
-  size_t buffers = 0;
-  for (size_t s = 0; s < schedule.size(); ++s) {
-    const size_t own = num_buffers(schedule[s]);
-    if (own > problem.max_buffers[s]) return {kInfinity, 0};
+  double buffers = 0;
+  for (size_t s = 0; s < work.size(); ++s) {
+    const double own = most_held(work[s], problem.kept_for_weights);
+    if (own > static_cast<double>(problem.max_buffers[s])) return {kInfinity, 0};
     buffers += own;
   }
+  const Schedule schedule = complete(work, problem.placement, false);
   if (!check_messages(schedule, problem.placement).empty()) return {kInfinity, 0};
   const Costs costs = costs_of(problem.placement, problem.times, problem.message);
   try {
-    return {extent_of(simulate(schedule, costs, Links::many)).length(), buffers};
+    const Timeline timeline = simulate(schedule, costs, problem.links);
+    return {problem.ends_together ? extent_of(timeline).length() : longest_stage(schedule, timeline),
+            buffers};
   } catch (const Error&) {
     return {kInfinity, 0};  // stages wait for each other
   }
