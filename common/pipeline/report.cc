@@ -6,6 +6,7 @@
 #include "common/io/file.h"
 #include "common/io/path.h"
 #include "common/schedule/balance.h"
+#include "common/schedule/csv.h"
 #include "common/schedule/cut.h"
 #include "common/schedule/draw.h"
 #include "common/train/report/report.h"
@@ -75,7 +76,8 @@ void draw_schedule(const RunConfig& config, const PipelinePlan& plan) {
   if (config.draw.empty() || !config.simulated.empty()) return;
   named_by("--draw", [&] {
     PartialFile file(config.draw);
-    file.write(drawing_of(plan));
+    file.write(config.draw.ends_with(".csv") ? csv_of(plan.schedule, plan.placement)
+                                              : drawing_of(plan));
     file.commit();
   });
 }

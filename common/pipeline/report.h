@@ -21,8 +21,9 @@ std::string stages_text(const RunConfig& config, const PipelinePlan& plan);
 // Draws the schedule as SVG, with stages that all cost the same and a backward that costs twice a
 // forward. Of the plan it needs schedule and name.
 std::string drawing_of(const PipelinePlan& plan);
-// Writes drawing_of(plan) to the file of --draw, unless that is for a simulated step, or not given.
-// Throws UserError if the file cannot be written.
+// Writes drawing_of(plan) to the file of --draw, or csv_of(plan.schedule) if its name ends with
+// .csv, unless that file is for a simulated step, or not given. Throws UserError if the file cannot
+// be written.
 void draw_schedule(const RunConfig& config, const PipelinePlan& plan);
 
 // The seconds that a stage spent in forward, in backward (or in its first half), and in the second

@@ -205,6 +205,7 @@ TEST_CASE("What cannot be simulated is refused in one line") {
              "--dtype bf16: NVIDIA V100 SXM2 32 GB has fp32, fp64 and fp16");
   check_line(cluster + Flags{"--draw", "no/such/folder/x.svg"}, "--draw no/such/folder/x.svg");
   check_line(cluster + Flags{"--draw", "x", "--trace", "./x"}, "--draw x and --trace ./x");
+  check_line(cluster + Flags{"--draw", "x.csv"}, "--draw x.csv: with --device virtual");
 }
 
 TEST_CASE("Flags of the virtual device are refused on a real one") {

@@ -91,7 +91,7 @@ void Options::Raw::add_output_flags(CLI::App& app) {
       ->check(path());
   add("--draw", config.draw,
       "File: SVG of what ranks do when: a pipeline's schedule, or the simulated step with --device "
-      "virtual")
+      "virtual. FILE.csv: the schedule as PyTorch's pipelining reads it")
       ->check(path());
   add("--export", config.export_to,
       "New folder: at the end the model, as transformers opens it (AutoModelForCausalLM)")
@@ -175,6 +175,17 @@ size_t default_micro_batch(size_t sequences, size_t num_stages) {
   return size;
 }
 
+// Checks what --draw asks for.
+void check_drawing(const std::string& path, bool is_virtual, const LessonInfo& lesson) {
+  if (is_virtual && path.ends_with(".csv")) {
+    throw UserError(concat("--draw ", path, ": with --device virtual it draws the simulated step, ",
+                           "as SVG; leave --device out for the schedule as CSV"));
+  }
+  if (path.empty() || is_virtual || lesson.has_schedule) return;
+  throw UserError(concat("--draw: ", lesson.name,
+                         " has no schedule; with --device virtual it draws the simulated step"));
+}
+
 }  // namespace
 
 RunConfig Options::resolve(const ProcessGrid& grid, size_t node_size) const {
@@ -195,10 +206,7 @@ RunConfig Options::resolve(const ProcessGrid& grid, size_t node_size) const {
       is_virtual() ? device_of(read_cluster(raw.virtual_flags.cluster)) : device_named(raw.device);
   raw.connection.check(config.device);
   config.threads = raw.threads ? *raw.threads : default_num_threads(node_size);
-  if (!config.draw.empty() && !is_virtual() && !lesson_.has_schedule) {
-    throw UserError(concat("--draw: ", lesson_.name,
-                           " has no schedule; with --device virtual it draws the simulated step"));
-  }
+  check_drawing(config.draw, is_virtual(), lesson_);
   if (is_virtual()) {
     VirtualFlags::refuse_values(config, raw.sampling.ask(config));
   } else {

@@ -1,6 +1,8 @@
-// The pictures of a schedule, sign by sign.
+// The pictures of a schedule, sign by sign, and its list for other programs.
 #include "common/schedule/draw.h"
 
+#include "common/schedule/build.h"
+#include "common/schedule/csv.h"
 #include "tests/catch.h"
 #include "tests/common/io/picture_check.h"
 #include "tests/common/schedule/lines.h"
@@ -144,6 +146,21 @@ TEST_CASE("no box of the SVG is hidden by a border, however many there are") {
   const Schedule schedule = schedule_of({actions});
   const std::string svg = draw_svg("1f1b", schedule, simulate(schedule, uniform_costs(1, 2)));
   CHECK(count_of(svg, "width=\"1\" height=\"28\" style=\"stroke:none\"/>") == 4000);
+}
+
+TEST_CASE("as CSV a schedule is its work, each with the virtual stage") {
+  using enum ActionKind;
+  const ChunkPlacement v = {2, 2, true};
+  const auto on = [](ActionKind kind, size_t micro_batch, size_t chunk) {
+    return Action{.kind = kind, .micro_batch = micro_batch, .chunk = chunk};
+  };
+  const Schedule work = {{on(forward, 12, 0), on(forward, 12, 1), on(backward_input, 12, 1),
+                          on(backward, 12, 0), on(backward_weight, 12, 1)},
+                         {on(forward, 12, 0), on(forward, 12, 1), on(backward, 12, 1),
+                          on(backward, 12, 0)}};
+  const std::string csv = "0F12,3F12,3I12,0B12,3W12\n1F12,2F12,2B12,1B12\n";
+  CHECK(csv_of(work, v) == csv);
+  CHECK(csv_of(complete(work, v, true), v) == csv);
 }
 
 }  // namespace

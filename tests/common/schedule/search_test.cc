@@ -215,6 +215,40 @@ TEST_CASE("each stage has its own limit of buffers") {
   }
 }
 
+TEST_CASE("between the halves of backward only a part of the memory may be kept") {
+  // The second forward begins when the first micro-batch is between its halves.
+  const Schedule work = {{{forward, 0}, {backward_input, 0}, {forward, 1}, {backward_weight, 0},
+                          {backward_input, 1}, {backward_weight, 1}}};
+  ScheduleProblem problem = problem_of({1, 1, false}, 2, 1);
+  CHECK(time_of(problem, work) > 1e300);
+  problem.kept_for_weights = 0.25;
+  CHECK(time_of(problem, work) > 1e300);
+  problem.kept_for_weights = 0;
+  CHECK(time_of(problem, work) == 6);
+  problem = problem_of({1, 1, false}, 2, 2);
+  CHECK(time_of(problem, work) == 6);
+  // A list by a rule keeps to it.
+  problem = problem_of({4, 1, false}, 12, 5);
+  problem.kept_for_weights = 0.5;
+  CHECK(time_of(problem, greedy_work(problem, {})) < 1e300);
+}
+
+TEST_CASE("a step ends with its last stage, or is as long as its longest one") {
+  const Schedule work = {{{forward, 0}, {backward, 0}}, {{forward, 0}, {backward, 0}}};
+  ScheduleProblem problem = problem_of({2, 1, false}, 1, 1);
+  problem.times[0] = {1, 1, 0};
+  problem.times[1] = {3, 4, 5};
+  problem.message = 0.5;
+  CHECK(time_of(problem, work) == 15);  // 1 + 0.5 + 3 + 9 + 0.5 + 1
+  problem.ends_together = false;
+  CHECK(time_of(problem, work) == 15);  // stage 0 waits for all of it
+  const Schedule halves = {{{forward, 0}, {backward_input, 0}, {backward_weight, 0}},
+                           {{forward, 0}, {backward_input, 0}, {backward_weight, 0}}};
+  CHECK(time_of(problem, halves) == 12);  // stage 1's; stage 0 ends after 1 + 0.5 + 7 + 0.5 + 1
+  problem.ends_together = true;
+  CHECK(time_of(problem, halves) == 13.5);
+}
+
 TEST_CASE("more trials are never worse, and known lists are never missed") {
   std::mt19937 random(5);
   ScheduleProblem problem = problem_of({4, 1, false}, 8, 4);
