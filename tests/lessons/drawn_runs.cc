@@ -91,7 +91,7 @@ void Drawing::draw_schedule() {
   const bool has_chunks = !is_one_of({"08_pipeline_parallel"});
   const std::string schedule = has_chunks
                                    ? one_of<Word>({"naive", "gpipe", "1f1b", "interleaved",
-                                                   "interleaved", "zb-h1", "zb-v", "zb-v", "auto"})
+                                                   "interleaved", "zb-h1", "zb-h2", "zb-v", "auto"})
                                    : one_of<Word>({"naive", "gpipe", "1f1b"});
   add("--schedule", schedule);
   size_t chunks = schedule == "zb-v" ? 2 : 1;
