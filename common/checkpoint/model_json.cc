@@ -2,6 +2,7 @@
 
 #include "common/model/description.h"
 #include "common/model/family.h"
+#include "common/model/train_choice.h"
 
 namespace ladder {
 namespace {
@@ -50,7 +51,7 @@ std::string flags_text(const ModelConfig& model) {
     text += concat(" --experts ", experts.num_experts, " --experts-per-token ", experts.per_token,
                    " --moe-every ", experts.every);
   }
-  for (const std::string& name : frozen) text += concat(", frozen ", one_line(name));
+  if (!frozen.empty()) text += concat(" ", train_text(model));
   return text;
 }
 

@@ -13,8 +13,7 @@ Json to_json(const ModelConfig& model);
 // Reads such an object. Throws a UserError that begins with the place if a size is missing, out of
 // its range, or does not fit the others.
 ModelConfig parse_model(const Json& json, const JsonPath& reader);
-// Returns the flags that give this model, "--layers 12 --heads 12 ...", and the names that are
-// frozen, for which there is no flag.
+// Returns the flags that give this model, "--layers 12 --heads 12 ...", and what is frozen.
 std::string flags_text(const ModelConfig& model);
 
 }  // namespace ladder

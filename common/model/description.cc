@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/model/train_choice.h"
 #include "kernels/runtime/cost.h"
 
 namespace ladder {
@@ -149,6 +150,10 @@ void check_parts(const UnitSpec& unit) {
 
 // Freezes what the names are of.
 void freeze(ModelDescription& model) {
+  if (model.config.experts.num_experts > 0) {
+    throw UserError(concat(train_text(model.config),
+                           ": not in a model with experts, whose backward computes all gradients"));
+  }
   std::vector<std::string> left = model.config.frozen;
   bool is_any_trained = false;
   for (UnitSpec& unit : model.units) {
@@ -172,6 +177,20 @@ size_t num_elements(const UnitSpec& unit) {
   size_t sum = 0;
   for (const ParameterSpec& parameter : unit.parameters) sum += parameter.shape.num_elements();
   return sum;
+}
+
+size_t num_trained(const UnitSpec& unit) {
+  size_t sum = 0;
+  for (const ParameterSpec& parameter : unit.parameters) {
+    sum += parameter.trainable ? parameter.shape.num_elements() : 0;
+  }
+  return sum;
+}
+
+// Returns the share of a unit's elements, or of some of them, that one token uses.
+size_t active(size_t elements, const UnitSpec& unit, const ModelConfig& config) {
+  if (unit.num_experts == 0) return elements;
+  return elements / unit.num_experts * config.experts.per_token;
 }
 
 }  // namespace
@@ -215,28 +234,42 @@ size_t ModelDescription::num_parameters() const {
   return sum;
 }
 
-size_t ModelDescription::num_active_parameters() const {
-  size_t sum = num_parameters();
-  for (const UnitSpec& unit : units) {
-    if (unit.num_experts == 0) continue;
-    sum -= num_elements(unit) / unit.num_experts * (unit.num_experts - config.experts.per_token);
-  }
+size_t ModelDescription::num_trained_parameters() const {
+  size_t sum = 0;
+  for (const UnitSpec& unit : units) sum += num_trained(unit);
   return sum;
 }
 
+size_t ModelDescription::num_active_parameters() const {
+  size_t sum = 0;
+  for (const UnitSpec& unit : units) sum += active(num_elements(unit), unit, config);
+  return sum;
+}
+
+size_t ModelDescription::first_trained() const {
+  size_t first = 0;
+  while (num_trained(units[operations[first].unit]) == 0) ++first;
+  return first;
+}
+
 double ModelDescription::flops_per_token() const {
-  size_t multiplied = num_active_parameters();
-  for (const Operation& operation : operations) {
-    // A table that is only looked up multiplies nothing. That of the tokens is the classifier's
-    // weight, too, unless the model is untied.
-    const bool looks_up = operation.kind == OperationKind::token_embedding ||
-                          operation.kind == OperationKind::position_embedding;
-    if (!looks_up || operation.unit == operations.back().unit) continue;
-    multiplied -= num_elements(units[operation.unit]);
+  const double attention = 4.0 * number_of(config.query_columns() * config.sequence_length);
+  const size_t first = first_trained();
+  double flops = 0;
+  for (size_t i = 0; i < operations.size(); ++i) {
+    const OperationKind kind = operations[i].kind;
+    // A table that is only looked up multiplies nothing. (The classifier counts that of the tokens
+    // where the table is its weight, too.)
+    if (kind == OperationKind::token_embedding || kind == OperationKind::position_embedding) {
+      continue;
+    }
+    const UnitSpec& unit = units[operations[i].unit];
+    const bool reaches = i > first || (i == first && kind != OperationKind::classifier);
+    const double all = number_of(active(num_elements(unit), unit, config));
+    flops += 2 * (reaches ? 2 * all : all) + 2 * number_of(active(num_trained(unit), unit, config));
+    if (kind == OperationKind::block) flops += (reaches ? 3 : 1) * attention;
   }
-  return 6.0 * static_cast<double>(multiplied) +
-         12.0 * static_cast<double>(config.num_layers * config.query_columns() *
-                                    config.sequence_length);
+  return flops;
 }
 
 bool can_split(const ModelConfig& config, size_t tensor_size) {

@@ -74,11 +74,18 @@ struct ModelDescription {
 
   // Returns the number of parameters. A unit counts once, however many operations use it.
   size_t num_parameters() const;
+  size_t num_trained_parameters() const;  // those that are not frozen
   // Returns the number of parameters that one token uses: those of k experts instead of all E.
   size_t num_active_parameters() const;
+  // Returns the first operation whose unit is trained, if only in part. Backward ends with it.
+  size_t first_trained() const;
   // Returns the FLOP of the matrix products of forward and backward for one token: 6 for each
   // parameter that it uses, but for a table that is only looked up, and 12 L C T for attention with
   // L layers. [Chowdhery22 PaLM, appendix B]
+  // Of the 6, 2 are forward's, 2 those of the parameter's gradient, and 2 those of the gradient of
+  // what it is multiplied with; of attention's 12, forward has 4. A frozen parameter has no
+  // gradient. Operations before first_trained() have no backward, and a classifier that is this
+  // operation itself needs no gradient of its input.
   double flops_per_token() const;
 };
 
@@ -88,7 +95,7 @@ struct ModelDescription {
 // untied model it has a unit of its own, lm_head, which is the last. If block i has experts, units
 // h.i.router and h.i.experts follow h.i, which then has no parameters of an MLP. Throws a UserError
 // if config.frozen has a name that no unit and no parameter has, the names of all of them, or those
-// of some parts of a linear layer.
+// of some parts of a linear layer, and if there are experts, too.
 ModelDescription describe(const ModelConfig& config);
 
 // Whether so many tensor-parallel ranks can split the model: they divide the heads and the inner

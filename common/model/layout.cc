@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "common/model/train_choice.h"
 #include "kernels/runtime/check.h"
 
 namespace ladder {
@@ -102,14 +103,10 @@ void Layout::check_frozen(const ModelDescription& model) const {
   // A stage would send the gradients that stages before it do not want, and wait for such.
   size_t here = 0;
   while (part_.has(here)) ++here;
-  if (here < model.operations.size()) {
-    throw UserError(
-        "frozen parameters in a pipeline, whose stages all run backward; take one stage");
-  }
-  if (config_.experts.num_experts > 0) {
-    throw UserError(
-        "frozen parameters in a model with experts, whose backward computes all gradients");
-  }
+  if (here == model.operations.size()) return;
+  throw UserError(
+      concat(train_text(config_),
+             ": not on several pipeline stages, which all run backward; take one stage"));
 }
 
 void Layout::add_unit(const UnitSpec& spec) {

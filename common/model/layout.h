@@ -20,8 +20,8 @@ namespace ladder {
 // its slice. If the rows of a tensor do not divide, the last ranks have fewer rows, and padding.
 class Layout {
  public:
-  // Throws a UserError if some parameters are frozen and the model has experts, or the part is a
-  // pipeline's stage. REQUIRES: tensor_size ranks can_split() the model, expert_size divides the
+  // Throws a UserError if some parameters are frozen and the part is a pipeline's stage, and what
+  // describe() throws. REQUIRES: tensor_size ranks can_split() the model, expert_size divides the
   // experts and world_size, and one of the two is 1.
   Layout(const ModelDescription& model, size_t world_size, const ModelPartition& part = {});
   Layout(const ModelConfig& config, size_t world_size, const ModelPartition& part = {})

@@ -2,6 +2,7 @@
 #include "common/model/description.h"
 
 #include "common/model/layout.h"
+#include "common/model/train_choice.h"
 #include "kernels/attention.h"
 #include "kernels/matmul.h"
 #include "tests/catch.h"
@@ -43,6 +44,41 @@ TEST_CASE("operations cost what the products of their kernels cost") {
   // them, but no table that is only looked up: neither positions nor a second table of tokens.
   const size_t counted = 2 * (4 * c * c + 2 * c * f + 9 * c + f) + 2 * c + v * c;
   CHECK(model.flops_per_token() == static_cast<double>(6 * counted + 12 * 2 * c * t));
+}
+
+// Counted by hand for the block of GPT-2, F = 4 C: 12 C^2 + 13 C parameters, of which 11 C are
+// biases, and 2 products of T C each in attention. Products cost 2 for each pair of factors.
+TEST_CASE("what is frozen costs no gradient of weights, and below it nothing goes backward") {
+  const double l = 4, c = 12, t = 8, v = 30;
+  ModelConfig config = {4, 3, 12, 30, 8};
+  const double block = 12 * c * c + 13 * c, attention = 4 * c * t, norm = 2 * c;
+  const double forward = 2 * (l * block + norm + v * c) + l * attention;
+  const auto flops = [&](const std::vector<std::string>& frozen) {
+    config.frozen = frozen;
+    return describe(config).flops_per_token();
+  };
+  CHECK(flops({}) == 3 * forward);
+  for (const bool untied : {false, true}) {
+    config.untied = untied;
+    INFO((untied ? "untied" : "tied"));
+    for (size_t last = 1; last <= 4; ++last) {
+      const double k = number_of(last);
+      // Of the classifier, which is frozen, the gradient of its input; of the blocks and the final
+      // norm both gradients, and attention's backward is twice its forward.
+      const double backward = 2 * v * c + 2 * 2 * norm + k * (2 * 2 * block + 2 * attention);
+      CHECK(flops(frozen_names(config, concat("last-", last))) == forward + backward);
+    }
+    // Everything but the gradients of weights.
+    CHECK(flops(frozen_names(config, "bias")) ==
+          2 * forward + 2 * (l * 11 * c + c) + l * attention);
+  }
+  // A classifier alone needs no gradient of its input.
+  CHECK(flops({"wte", "wpe", "h.0", "h.1", "h.2", "h.3", "ln_f"}) == forward + 2 * v * c);
+  CHECK(flops({"wte", "wpe", "h.0", "h.1", "h.2", "h.3", "lm_head"}) ==
+        forward + 2 * v * c + 2 * 2 * norm);
+  // The whole way down for positions, whose table multiplies nothing.
+  CHECK(flops({"wte", "h.0", "h.1", "h.2", "h.3", "ln_f", "lm_head"}) ==
+        2 * forward + l * attention);
 }
 
 TEST_CASE("presets have as many parameters as the published models") {

@@ -1,0 +1,102 @@
+#include "common/model/train_choice.h"
+
+#include <algorithm>
+#include <charconv>
+
+#include "common/io/printable.h"
+#include "common/model/description.h"
+#include "kernels/runtime/check.h"
+
+namespace ladder {
+namespace {
+
+constexpr std::string_view kBias = "bias", kLast = "last-";
+
+// The model with MLPs in place of experts: with experts nothing can be frozen (describe()), and
+// lesson 15 has its experts only after the flags of models are read.
+ModelDescription describe_unfrozen(ModelConfig model) {
+  model.frozen.clear();
+  model.experts = {};
+  return describe(model);
+}
+
+std::vector<std::string> all_but_biases(const ModelDescription& model) {
+  std::vector<std::string> names;
+  for (const UnitSpec& unit : model.units) {
+    for (const ParameterSpec& parameter : unit.parameters) {
+      if (!parameter.name.ends_with(".bias")) names.push_back(parameter.name);
+    }
+  }
+  return names;
+}
+
+std::vector<std::string> all_but_last(const ModelDescription& model, size_t count) {
+  const size_t first = model.config.num_layers - count;  // the first block that is trained
+  std::vector<bool> is_trained(model.units.size(), false);
+  size_t blocks = 0;
+  for (const Operation& operation : model.operations) {
+    blocks += operation.kind == OperationKind::block ? 1 : 0;
+    is_trained[operation.unit] = blocks > first && operation.kind != OperationKind::classifier;
+  }
+  std::vector<std::string> names;
+  for (size_t unit = 0; unit < model.units.size(); ++unit) {
+    if (!is_trained[unit]) names.push_back(model.units[unit].name);
+  }
+  return names;
+}
+
+// Returns K of "last-K", without signs and leading zeros; 0 if the choice is not so written.
+size_t last_of(const std::string& choice) {
+  if (!choice.starts_with(kLast)) return 0;
+  const char* const begin = choice.data() + kLast.size();
+  const char* const end = choice.data() + choice.size();
+  size_t count = 0;
+  const auto [stop, error] = std::from_chars(begin, end, count);
+  return begin < end && *begin != '0' && stop == end && error == std::errc() ? count : 0;
+}
+
+}  // namespace
+
+std::vector<std::string> frozen_names(const ModelConfig& model, const std::string& choice) {
+  const auto refuse = [&](const auto&... why) {
+    throw UserError(concat("--train ", one_line(choice), ": ", why...));
+  };
+  if (choice == kTrainAll) return {};
+  if (choice == kBias) {
+    if (!model.is_gpt2()) {
+      refuse("of the two families only GPT-2's has biases in all linear layers and norms; take ",
+             kLast, "K");
+    }
+    return all_but_biases(describe_unfrozen(model));
+  }
+  const size_t count = last_of(choice), layers = model.num_layers;
+  if (choice.starts_with(kLast) && (count == 0 || count > layers)) {
+    refuse("the model has ", counted(layers, "block"), "; take ", kLast, "1",
+           layers > 1 ? concat(" to ", kLast, layers) : "");
+  }
+  if (count == 0)
+    refuse("expected ", kTrainAll, ", ", kBias, " or ", kLast, "K, the last K blocks");
+  return all_but_last(describe_unfrozen(model), count);
+}
+
+std::string train_choice(const ModelConfig& model) {
+  if (model.frozen.empty()) return kTrainAll;
+  const ModelDescription whole = describe_unfrozen(model);
+  if (model.is_gpt2() && model.frozen == all_but_biases(whole)) return std::string(kBias);
+  for (size_t count = 1; count <= model.num_layers; ++count) {
+    if (model.frozen == all_but_last(whole, count)) return concat(kLast, count);
+  }
+  return "";
+}
+
+std::string train_text(const ModelConfig& model) {
+  const std::string choice = train_choice(model);
+  if (!choice.empty()) return "--train " + choice;
+  std::string text = "frozen ";
+  for (const std::string& name : model.frozen) {
+    text += concat(&name == &model.frozen.front() ? "" : ", ", one_line(name));
+  }
+  return text;
+}
+
+}  // namespace ladder
