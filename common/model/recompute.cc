@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "common/model/description.h"
 #include "kernels/runtime/check.h"
 
 namespace ladder {
@@ -62,6 +63,26 @@ RecomputePlan plan_recompute(const RecomputeMode& mode, size_t num_blocks, size_
     dropped[block][kBlockOutput] = (block + 1) % mode.group_size != 0;
   }
   return RecomputePlan(dropped, num_in_flight, mode.runs_whole);
+}
+
+RecomputePlan plan_recompute(const RecomputeMode& mode, const ModelConfig& model) {
+  RecomputePlan plan = plan_recompute(mode, model.num_layers, 1);
+  if (model.frozen.empty()) return plan;
+  const ModelDescription described = describe(model);
+  const auto end =
+      described.operations.begin() + static_cast<std::ptrdiff_t>(described.first_trained());
+  const auto before =
+      std::ranges::count(described.operations.begin(), end, OperationKind::block, &Operation::kind);
+  plan.end_backward_at(static_cast<size_t>(before));
+  return plan;
+}
+
+void RecomputePlan::end_backward_at(size_t first) {
+  bool is_reached = true;  // whether the group is, in which the block lies
+  for (size_t block = blocks_.size(); block-- > 0;) {
+    if (ends_group(block)) is_reached = block >= first;
+    if (!is_reached) blocks_[block].recomputed.reset();
+  }
 }
 
 RecomputePlan::RecomputePlan(const std::vector<BlockOperations>& dropped, size_t num_in_flight,

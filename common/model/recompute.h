@@ -63,6 +63,8 @@ class RecomputePlan {
   // Returns the block's place in its group, which is also the number of its set.
   size_t set_of(size_t block) const { return of(block).set; }
   bool ends_group(size_t block) const { return !drops(block, kBlockOutput); }
+  // Lets nothing run again of groups that end before block `first`.
+  void end_backward_at(size_t first);
   // Returns for each set the operations whose tensors need memory there.
   const std::vector<BlockOperations>& sets() const { return sets_; }
 
@@ -83,5 +85,8 @@ class RecomputePlan {
 // Returns the plan of a mode for a part with so many transformer blocks. Throws UserError if
 // check_recompute() does.
 RecomputePlan plan_recompute(const RecomputeMode& mode, size_t num_blocks, size_t num_in_flight);
+// Returns that of one rank with the whole model and one micro-batch in flight. Of blocks that
+// backward does not reach, since neither they nor any before are trained, nothing runs again.
+RecomputePlan plan_recompute(const RecomputeMode& mode, const ModelConfig& model);
 
 }  // namespace ladder

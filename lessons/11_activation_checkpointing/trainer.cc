@@ -50,7 +50,7 @@ void CheckpointingTrainer::Flags::add_to(CLI::App& app) {
 
 std::string CheckpointingTrainer::describe(const Flags& flags, const RunConfig& config,
                                            const ProcessGrid&, const SharedPlan&) {
-  const RecomputePlan plan = plan_recompute(choose_mode(config, flags), config.model.num_layers, 1);
+  const RecomputePlan plan = plan_recompute(choose_mode(config, flags), config.model);
   std::string text = format("  %-10s %14s %16s %12s %11s %15s\n", "drops", "bytes a block",
                             "FLOP a block", "bytes/FLOP", "dropped by", "computed again");
   for (const OperationCost& cost : operation_costs(config)) {

@@ -4,6 +4,7 @@
 
 #include <limits>
 
+#include "common/model/train_choice.h"
 #include "tests/common/model/support.h"
 
 namespace ladder::testing {
@@ -93,6 +94,26 @@ TEST_CASE("a group's blocks have a set each, and nothing is computed again that 
   CHECK(lines_of(mixed, 5) == Lines{"0: ln_2 fc", "0: ", "0: ", "0: ", "0: "});
   CHECK(mixed.sets() == std::vector<BlockOperations>{fc | ln_2});
   CHECK_THROWS_AS(RecomputePlan({BlockOperations(1U << kBlockOutput)}, 1), Error);
+}
+
+TEST_CASE("nothing runs again of groups that backward does not reach") {
+  const std::string all = "ln_1 qkv attention middle ln_2 fc gelu";
+  using Lines = std::vector<std::string>;
+  const auto lines = [](const char* mode, const char* train) {
+    ModelConfig model = kSmall;
+    model.frozen = frozen_names(model, train);
+    return lines_of(plan_recompute(parse_recompute(mode), model), 5);
+  };
+  CHECK(lines("every-2", "all") == lines_of(plan_recompute(parse_recompute("every-2"), 5, 1), 5));
+  CHECK(lines("every-2", "bias") == lines("every-2", "all"));
+  // Block 3 is the first that is trained, and its group begins with block 2.
+  CHECK(lines("every-2", "last-2") == Lines{"0 +out: ", "1: ", "0 +out: " + all, "1: ", "0: "});
+  CHECK(lines("every-2", "last-1") == Lines{"0 +out: ", "1: ", "0 +out: ", "1: ", "0: "});
+  CHECK(lines("mlp", "last-3") == Lines{"0: ", "0: ", "0: fc gelu", "0: fc gelu", "0: "});
+  CHECK(lines("whole", "last-1") == Lines{"0: ", "0: ", "0: ", "0: ", "0: " + all + " out"});
+  ModelConfig norm = kSmall;  // alone is trained
+  norm.frozen = {"wte", "wpe", "h.0", "h.1", "h.2", "h.3", "h.4"};
+  CHECK(lines_of(plan_recompute(parse_recompute("whole"), norm), 5) == Lines(5, "0: "));
 }
 
 std::string walk_of(const Layout& layout, const RecomputePlan& plan) {
