@@ -47,7 +47,8 @@ std::vector<FlatRange> flat_ranges(const Layout& layout,
 // the call.
 using TensorSink = std::function<void(const ParameterSpec&, ConstTensorView)>;
 
-// The kinds of tensors that a trainer keeps for each parameter. A dump has all of them.
+// The kinds of tensors that a trainer keeps for each parameter; of frozen ones it keeps kParam
+// alone. A dump has all of them.
 inline constexpr std::string_view kParam = "param", kGrad = "grad", kExpAvg = "exp_avg",
                                   kExpAvgSq = "exp_avg_sq";
 inline constexpr std::string_view kDumpedKinds[] = {kGrad, kParam, kExpAvg, kExpAvgSq};

@@ -19,10 +19,11 @@ namespace ladder {
 void initialize_parameters(Stream& stream, const Layout& layout, uint64_t seed, size_t first,
                            TensorView span);
 
-// Returns what a file with every tensor of the model declares: in the order of the description, in
-// `dtype`, each under its published name with `prefix` before it.
+// Returns what a file with every tensor of the model declares, or with those that are trained: in
+// the order of the description, in `dtype`, each under its published name with `prefix` before it.
 std::vector<SafetensorsWriter::Tensor> tensors_of(const ModelDescription& model, DType dtype,
-                                                  const std::string& prefix = "");
+                                                  const std::string& prefix = "",
+                                                  bool trained_only = false);
 
 // WeightsFile has a model's weights in fp32, fp64, bf16 or fp16, in one safetensors file or in a
 // folder with several (SafetensorsFiles). They may have the published names, with or without the

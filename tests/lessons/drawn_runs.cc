@@ -21,7 +21,8 @@ class Drawing {
   Drawing(uint32_t number, uint32_t attempt)
       : random_(number * 1000 + attempt),
         family_random_(~(number * 1000 + attempt)),
-        norm_random_(~(number * 1000 + attempt) / 2) {}
+        norm_random_(~(number * 1000 + attempt) / 2),
+        train_random_(~(number * 1000 + attempt) / 3) {}
   DrawnRun run();
 
  private:
@@ -52,11 +53,12 @@ class Drawing {
   void draw_family(size_t heads);
   void draw_block(size_t heads);
   void draw_head_norms();
+  void draw_train();
   void draw_batch();
   void draw_memory();
   void draw_connection();
 
-  std::mt19937 random_, family_random_, norm_random_;
+  std::mt19937 random_, family_random_, norm_random_, train_random_;
   DrawnRun run_;
   size_t tensor_ = 1, context_ = 1, stages_ = 1, data_ = 1;
   size_t layers_ = 0, tokens_ = 0, micro_batches_ = 0;
@@ -204,6 +206,17 @@ void Drawing::draw_head_norms() {
   std::swap(random_, norm_random_);
 }
 
+// Of every third run that can freeze anything: by numbers of their own. Others refuse it.
+void Drawing::draw_train() {
+  if (stages_ > 1 || is_one_of({"15_expert_parallel"})) return;
+  std::swap(random_, train_random_);
+  if (one_in(3)) {
+    const bool is_gpt2 = std::ranges::count(run_.flags, "rmsnorm") == 0;
+    add("--train", is_gpt2 && one_in(3) ? "bias" : concat("last-", 1 + below(layers_)));
+  }
+  std::swap(random_, train_random_);
+}
+
 void Drawing::draw_batch() {
   const size_t micro_batch = 1 + below(3);
   add("--micro-batch-size", micro_batch);
@@ -273,6 +286,7 @@ DrawnRun Drawing::run() {
   if (is_one_of({"13_sequence_parallel"}) || is_grid) draw_tensor();
   if (is_one_of({"15_expert_parallel"})) draw_experts();
   draw_model();
+  draw_train();
   draw_batch();
   if (!is_one_of({"15_expert_parallel"})) draw_memory();
   draw_connection();

@@ -239,6 +239,9 @@ TEST_CASE("frozen parts in the lessons after 05") {
     check_run<SequenceParallelTrainer>(frozen, 2);
     check_run<ContextParallelTrainer>(frozen, 2);
     check_run<ElasticTrainer>(frozen, 2);
+    for (const Order order : {Order::one_f_one_b, Order::zb_h1, Order::zb_v}) {
+      check_run<ScheduleTrainer>(frozen, 1, {.order = order});
+    }
     Frozen less = frozen;
     less.config.recompute = parse_recompute(number % 2 == 0 ? "block" : "mlp");
     check_run<Zero3Trainer>(less, 2);

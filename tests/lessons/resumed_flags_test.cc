@@ -95,7 +95,7 @@ bool shows(MakeProgram make, const std::string& flag, ComparedBy by, const std::
                         "ulysses",    "1,2,1",
                         "1,1,1,1,1",  "optimizer",
                         text_file,    "llama3:8,1,4,64",
-                        "rmsnorm"};
+                        "rmsnorm",    "last-1"};
   const std::vector<Flags> besides = {
       {},
       {"--dtype", "bf16"},

@@ -208,6 +208,8 @@ TEST_CASE("a damaged checkpoint is refused by the name of the file, and nothing 
   write("checkpoint.json", index);
 
   check_resume_refused(folder, {"another model", "--vocab 256", "--vocab 300"}, {"--vocab", "300"});
+  check_resume_refused(folder, {"was trained with --train all, this run has --train last-3"},
+                       {"--train", "last-3"});
   check_resume_refused(folder, {"beyond --steps 1"}, {}, "1");
   fs::rename(whole, folder.path() / checkpoint(3));
   check_resume_refused(folder, {checkpoint(3), "the index says step 2"});

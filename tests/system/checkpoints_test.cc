@@ -65,6 +65,12 @@ TEST_CASE("every dtype resumes with the same bits, fp16 with its loss scale in m
   check_resumes_bitwise({"10_mixed_precision", 2}, fp16);
 }
 
+TEST_CASE("what is trained in part resumes with the same bits") {
+  check_resumes_bitwise(kSingle, {"--train", "bias"});
+  check_resumes_bitwise({"05_zero3", 2}, {"--train", "last-2", "--dtype", "bf16"});
+  check_resumes_bitwise({"06_offload", 2}, {"--train", "last-1", "--checkpoint-async"});
+}
+
 TEST_CASE("on a device, and while training goes on") {
   const std::string device = device_name();
   if (!device.empty()) {

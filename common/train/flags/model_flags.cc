@@ -72,6 +72,11 @@ void ModelFlags::add_to(CLI::App& app, RunConfig& config) {
                  "transformers, whose config.json has the sizes")
       ->check(path())
       ->group("Model");
+  app.add_option(
+         "--train", train_,
+         "What is trained, the rest is frozen: all, bias (the biases of a GPT-2), or last-K "
+         "(the last K blocks and the final norm) [all]")
+      ->group("Model");
 }
 
 namespace {
@@ -111,6 +116,7 @@ const ModelPreset& ModelFlags::resolve(RunConfig& config) const {
     named_by(concat("--model ", config.model_name, ": --init").c_str(),
              [&] { require_same_model(file, config.model); });
   }
+  config.model.frozen = frozen_names(config.model, train_);
   return *preset;
 }
 

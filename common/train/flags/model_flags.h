@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "common/io/cli11.h"
+#include "common/model/train_choice.h"
 #include "common/train/trainer/config.h"
 
 namespace ladder {
@@ -32,13 +33,15 @@ class ModelFlags {
 
   // Sets the sizes of config.model. Each size comes from its flag if given. Otherwise it comes from
   // the preset if --model is given, else from the config.json in the folder of --init, else from
-  // the default preset. Returns the preset whose other defaults suit the model. Throws UserError if
-  // a file is damaged or describes another model than the flags, or if sizes do not go together.
+  // the default preset. Freezes what --train says. Returns the preset whose other defaults suit the
+  // model. Throws UserError if a file is damaged or describes another model than the flags, if
+  // sizes do not go together, or if the model cannot be trained as --train says.
   const ModelPreset& resolve(RunConfig& config) const;
 
  private:
   const CLI::Option* preset_ = nullptr;
   SizeFlags sizes_;
+  std::string train_ = kTrainAll;
 };
 
 }  // namespace ladder

@@ -17,6 +17,7 @@ std::map<std::string, ComparedBy, std::less<>> make_flags_without_setting() {
       {"--hidden", model},
       {"--ffn", model},
       {"--untied", model},
+      {"--train", model},
       {"--vocab", model},
       {"--sequence-length", model},
       {"--experts", model},

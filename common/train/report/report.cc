@@ -6,6 +6,7 @@
 
 #include "common/io/printable.h"
 #include "common/model/family.h"
+#include "common/model/train_choice.h"
 #include "kernels/runtime/threads.h"
 
 namespace ladder {
@@ -35,6 +36,15 @@ std::string family_text(const ModelConfig& model) {
   return text.empty() ? text : text + "\n";
 }
 
+// Returns a line with what is trained and how many parameters these are; nothing if all are.
+std::string trained_text(const ModelDescription& model) {
+  if (model.config.frozen.empty()) return "";
+  const size_t trained = model.num_trained_parameters(), all = model.num_parameters();
+  return format("  trained  %s: %s of %s parameters (%.3g %%)\n", train_text(model.config).c_str(),
+                with_commas(trained).c_str(), with_commas(all).c_str(),
+                100.0 * static_cast<double>(trained) / static_cast<double>(all));
+}
+
 }  // namespace
 
 std::string flags_text(const RunConfig& config) {
@@ -49,15 +59,16 @@ std::string header_text(const LessonInfo& lesson, const RunConfig& config, const
                         const Corpus& corpus, const NeededMemory& memory,
                         const std::string& communication) {
   const ModelConfig& model = config.model;
+  const ModelDescription described = describe(model);
   const size_t micro_batches = config.num_micro_batches(grid.data_size);
   std::string text = concat(lesson.name, ": ", lesson.description, "\n", config.flags_note);
-  text += concat("  model    ", config.model_name, ": ", counted(model.num_layers, "layer"), ", ",
-                 counted(model.num_heads, "head"), ", hidden ", model.hidden,
-                 model.ffn == 0 ? "" : concat(", inner layer ", model.ffn), ", vocabulary ",
-                 with_commas(model.vocab_size), model.untied ? " (untied)" : "",
-                 ", sequence length ", model.sequence_length, "; ",
-                 with_commas(describe(model).num_parameters()), " parameters\n");
-  text += family_text(model);
+  text +=
+      concat("  model    ", config.model_name, ": ", counted(model.num_layers, "layer"), ", ",
+             counted(model.num_heads, "head"), ", hidden ", model.hidden,
+             model.ffn == 0 ? "" : concat(", inner layer ", model.ffn), ", vocabulary ",
+             with_commas(model.vocab_size), model.untied ? " (untied)" : "", ", sequence length ",
+             model.sequence_length, "; ", with_commas(described.num_parameters()), " parameters\n");
+  text += family_text(model) + trained_text(described);
   text += concat("  batch    ", counted(config.global_batch_size, "sequence"), " a step, ",
                  counted(micro_batches, "micro-batch"), " of ", config.micro_batch_size, "; ",
                  with_commas(config.tokens_per_step()),

@@ -10,6 +10,7 @@
 #include "common/io/path.h"
 #include "common/io/printable.h"
 #include "common/io/standard_streams.h"
+#include "common/model/train_choice.h"
 #include "common/train/flags/inputs.h"
 #include "common/train/flags/settings.h"
 #include "common/train/report/report.h"
@@ -75,6 +76,14 @@ void Checkpoints::find_newest(Vocabulary& vocabulary) {
 void Checkpoints::compare(const CheckpointIndex& index) {
   const int64_t last = config_.optimizer.num_steps;
   const std::string& path = resumed_->path();
+  ModelConfig trained_as_here = index.model;
+  trained_as_here.frozen = config_.model.frozen;
+  if (same_model(trained_as_here, config_.model) && index.model.frozen != config_.model.frozen) {
+    throw UserError(concat(path, ": was trained with ", train_text(index.model), ", this run has ",
+                           train_text(config_.model),
+                           ", and there are moments only of what was trained; take the same, or "
+                           "a new folder and --init with its weights (tools/checkpoint export)"));
+  }
   if (!same_model(index.model, config_.model)) {
     throw UserError(concat(path, ": is of another model (", flags_text(index.model),
                            ") than this run's (", flags_text(config_.model), ")"));

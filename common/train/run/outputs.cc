@@ -96,7 +96,9 @@ std::vector<SafetensorsWriter::Tensor> dumped_tensors(const ModelDescription& mo
   std::vector<SafetensorsWriter::Tensor> tensors = {{"loss", DType::fp64, {1}},
                                                     {"grad_norm", DType::fp64, {1}}};
   for (std::string_view kind : kDumpedKinds) {
-    for (auto& tensor : tensors_of(model, dtype, concat(kind, "."))) tensors.push_back(tensor);
+    for (auto& tensor : tensors_of(model, dtype, concat(kind, "."), kind != kParam)) {
+      tensors.push_back(tensor);
+    }
   }
   return tensors;
 }

@@ -212,6 +212,9 @@ std::string VirtualRun::report() const {
       "up\n"
       "  are not in N. HFU counts the products that were called: recomputed ones too, and of\n"
       "  attention only the pairs that it looks at.\n";
+  if (!s.config.model.frozen.empty()) {
+    text += "  Neither counts what backward leaves out of what is frozen.\n";
+  }
   text += s.breakdown.kinds_text(s.step.seconds);
   if (s.shows_breakdown) {
     text += s.breakdown.units_text(s.step.seconds) + s.breakdown.names_text(s.step.seconds);

@@ -111,6 +111,21 @@ TEST_CASE("--round-logits wants 16 bits, and a rank with the whole vocabulary") 
                     ContainsSubstring("--round-logits: with tensor parallelism"));
 }
 
+TEST_CASE("--train freezes what it does not name, of the model that the other flags give") {
+  using Names = std::vector<std::string>;
+  CHECK(parse("").model.frozen.empty());
+  CHECK(parse("--train all").model == parse("").model);
+  CHECK(parse("--train last-1").model.frozen == Names{"wte", "wpe", "h.0", "h.1", "h.2"});
+  CHECK(parse("--train last-4 --layers 5").model.frozen == Names{"wte", "wpe", "h.0"});
+  CHECK(parse("--model nano-llama --train last-1 --untied").model.frozen ==
+        Names{"embed_tokens", "layers.0", "lm_head"});
+  CHECK(parse("--model nano --train bias").model.frozen.size() == 2 + 2 * 6 + 1);
+  CHECK(fault("--train last-5") == "--train last-5: the model has 4 blocks; take last-1 to last-4");
+  CHECK_THAT(fault("--model tiny-llama --train bias"), StartsWith("--train bias: "));
+  CHECK_THAT(fault("--train lora"), StartsWith("--train lora: expected all, bias or last-K"));
+  CHECK_THAT(fault("--train"), StartsWith("--train"));
+}
+
 std::string config_file(const std::string& content) {
   const char* const folder = std::getenv("TEST_TMPDIR");
   const std::string path = std::string(folder != nullptr ? folder : "/tmp") + "/options_test.ini";

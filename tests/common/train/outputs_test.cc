@@ -3,10 +3,13 @@
 
 #include <filesystem>
 #include <fstream>
+#include <set>
 #include <vector>
 
+#include "common/io/dump_name.h"
 #include "common/io/path.h"
 #include "common/io/safetensors.h"
+#include "common/model/train_choice.h"
 #include "tests/catch.h"
 #include "tests/common/io/test_files.h"
 
@@ -100,6 +103,34 @@ TEST_CASE("where one output cannot be written, nothing is left of the others") {
   CHECK_THAT(fault(), StartsWith("--trace "));
   config.tensorboard = "/proc/self";
   CHECK_THAT(fault(), StartsWith("--tensorboard "));
+}
+
+TEST_CASE(
+    "a dump has the parameters of a model with frozen ones, and the rest of what is trained") {
+  const TestFolder folder;
+  ModelConfig config = {
+      .num_layers = 2, .num_heads = 1, .hidden = 8, .vocab_size = 5, .sequence_length = 3};
+  config.frozen = frozen_names(config, "last-1");
+  const ModelDescription model = describe(config);
+  const std::vector<double> ones(1000, 1);
+  std::set<std::string> expected = {"loss", "grad_norm"};
+  write_dump(folder / "", 1, {}, model, DType::fp64,
+             [&](std::string_view kind, const TensorSink& sink) {
+               for (const UnitSpec& unit : model.units) {
+                 const bool is_trained = unit.name == "h.1" || unit.name == "ln_f";
+                 for (const ParameterSpec& parameter : unit.parameters) {
+                   if (kind != kParam && !is_trained) continue;  // as FullTensors has it
+                   expected.insert(concat(kind, ".", parameter.name));
+                   sink(parameter, {ones.data(), DType::fp64, DeviceType::cpu, parameter.shape});
+                 }
+               }
+             });
+  const SafetensorsReader dump(folder / dump_name(1));
+  std::set<std::string> names;
+  for (const SafetensorsEntry& entry : dump.entries()) names.insert(entry.name);
+  CHECK(names == expected);
+  CHECK(names.contains("param.wte.weight"));
+  CHECK(!names.contains("grad.wte.weight"));
 }
 
 TEST_CASE("metrics and board of a resumed run go on where its checkpoint was made") {

@@ -1,5 +1,7 @@
 // What a run says.
 #include "common/train/report/report.h"
+
+#include "common/model/train_choice.h"
 #include "tests/catch.h"
 
 namespace ladder {
@@ -311,6 +313,13 @@ TEST_CASE("the header says what will run and what it needs") {
       line_with(header_text({"00_test", "Tests."}, llama, {}, corpus, needed, ""), {"family"}),
       ContainsSubstring("key-value-heads 8, norm rmsnorm, positions rotary, rope-theta "
                         "5e+05, rope-scaling llama3:32,1,4,8192, mlp swiglu, biases none"));
+
+  CHECK(line_with(text, {"trained"}) == "none");
+  RunConfig frozen = config;  // a block of C = 32 has 12 C^2 + 13 C, and the final norm 2 C
+  frozen.model.frozen = frozen_names(config.model, "last-1");
+  CHECK(
+      line_with(header_text({"00_test", "Tests."}, frozen, {}, corpus, needed, ""), {"trained"}) ==
+      "  trained  --train last-1: 12,768 of 34,688 parameters (36.8 %)");
 
   RunConfig least = config;
   least.model.num_layers = least.model.num_heads = least.model.sequence_length = 1;
