@@ -55,9 +55,10 @@ void add(BenchmarkCase c, const std::string& suffix, DeviceType device) {
 }
 
 void add_all(DeviceType device) {
-  for (const BenchmarkCase& c : benchmark_cases(4, 256, size_t{16} << 20)) add(c, "", device);
+  for (const BenchmarkCase& c : benchmark_cases(device, 4, 256, size_t{16} << 20))
+    add(c, "", device);
   if (device != DeviceType::cuda) return;
-  for (BenchmarkCase c : benchmark_cases(16, 1024, size_t{128} << 20)) {
+  for (BenchmarkCase c : benchmark_cases(device, 16, 1024, size_t{128} << 20)) {
     add(c, "/B16_T1024", device);
     if (c.limit != Limit::fp32 || !c.name.starts_with("matmul/")) continue;
     if (c.name.ends_with("/bf16")) continue;

@@ -21,6 +21,8 @@ class BenchmarkTensors {
   // Returns tokens (int32) that are spread over the vocabulary of GPT-2.
   TensorView tokens(const Shape& shape);
 
+  Memory& memory() { return memory_; }
+
   Stream stream;
 
  private:
@@ -42,7 +44,9 @@ struct BenchmarkCase {
 
 // Returns a case for each kernel in fp32 and bf16. Shapes are those of GPT-2 124M on `batch`
 // sequences of `tokens` tokens, or those of today's block of the same hidden size. AdamW, norm,
-// fill and cast work on `parameters` elements. There is one product in fp64, too.
-std::vector<BenchmarkCase> benchmark_cases(size_t batch, size_t tokens, size_t parameters);
+// fill and cast work on `parameters` elements. There is one product in fp64, too, and attention by
+// cuDNN, if the device has it.
+std::vector<BenchmarkCase> benchmark_cases(DeviceType device, size_t batch, size_t tokens,
+                                           size_t parameters);
 
 }  // namespace ladder

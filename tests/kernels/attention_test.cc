@@ -1,6 +1,9 @@
 #include "kernels/attention.h"
 
+#include <optional>
+
 #include "kernels/cpu/plain_attention.h"
+#include "kernels/cudnn_attention.h"
 #include "tests/kernels/support.h"
 #include "tests/sample.h"
 
@@ -10,6 +13,11 @@ using namespace testing;
 
 using Sizes = cpu::AttentionSizes;
 using cpu::kKey, cpu::kQuery, cpu::kValue;
+
+using Order = CudnnAttention::Order;
+
+// Whose kernels are tested: our own, or cuDNN's with this order of sums.
+using Kernels = std::optional<Order>;
 
 // The type of the factors of products. On tensor cores it is bf16 or fp16: those that are no inputs
 // (probabilities and gradients of scores) are rounded to it. All other kernels multiply in the
@@ -94,19 +102,30 @@ struct Outputs {
   Values out, logsumexp;
 };
 
-Outputs run_forward(DType dtype, const Sizes& s, const Values& qkv) {
+Outputs run_forward(DType dtype, const Sizes& s, const Values& qkv, Kernels cudnn = {}) {
   const Array out(dtype, s.out()), logsumexp(accumulation_dtype(dtype), s.statistics());
-  attention_forward(stream(), out, logsumexp, Array(dtype, s.qkv(), qkv));
+  const Array in(dtype, s.qkv(), qkv);
+  if (cudnn) {
+    CudnnAttention(memory(), dtype, s.out(), s.heads, s.qkv()[2], *cudnn)
+        .forward(stream(), out, logsumexp, in);
+  } else {
+    attention_forward(stream(), out, logsumexp, in);
+  }
   return {out.values(), logsumexp.values()};
 }
 
 Values run_backward(DType dtype, const Sizes& s, const Values& dout, const Outputs& saved,
-                    const Values& qkv) {
+                    const Values& qkv, Kernels cudnn = {}) {
   const DType sums = accumulation_dtype(dtype);
   const Array dqkv(dtype, s.qkv()), row_dot(sums, s.statistics());
-  attention_backward(stream(), dqkv, row_dot, Array(dtype, s.out(), dout),
-                     Array(dtype, s.out(), saved.out), Array(sums, s.statistics(), saved.logsumexp),
-                     Array(dtype, s.qkv(), qkv));
+  const Array gradient(dtype, s.out(), dout), out(dtype, s.out(), saved.out);
+  const Array logsumexp(sums, s.statistics(), saved.logsumexp), in(dtype, s.qkv(), qkv);
+  if (cudnn) {
+    CudnnAttention(memory(), dtype, s.out(), s.heads, s.qkv()[2], *cudnn)
+        .backward(stream(), dqkv, row_dot, gradient, out, logsumexp, in);
+  } else {
+    attention_backward(stream(), dqkv, row_dot, gradient, out, logsumexp, in);
+  }
   // row_dot receives sum over the head of dout * out, HS products and additions.
   Values expected(s.statistics().num_elements()), size = expected;
   for (size_t b = 0, row = 0; b < s.batch; ++b) {
@@ -155,7 +174,7 @@ double root_mean_square_error(const Values& got, const Values& expected,
 
 // Bounds every element by the worst that its roundings can do. Returns the root mean square error
 // of out, dq, dk or dv, whichever is largest.
-double compare(DType dtype, const Sizes& s, const Values& qkv) {
+double compare(DType dtype, const Sizes& s, const Values& qkv, Kernels cudnn = {}) {
   INFO(name_of(dtype) << " B " << s.batch << " T " << s.tokens << " NH " << s.heads << " NKV "
                       << s.kv_heads << " HS " << s.head_size);
   const double tokens = static_cast<double>(s.tokens), size = static_cast<double>(s.head_size);
@@ -164,7 +183,7 @@ double compare(DType dtype, const Sizes& s, const Values& qkv) {
   const cpu::PlainAttention expected = cpu::plain_attention_forward(s, qkv);
   const DType factors = dtype_of_factors(dtype, s);
   const Magnitudes magnitudes = magnitudes_of(factors, s, dout, expected.probabilities, qkv);
-  const Outputs got = run_forward(dtype, s, qkv);
+  const Outputs got = run_forward(dtype, s, qkv, cudnn);
   // An exponential is off by its argument's error (score_error, twice: the score's and the
   // maximum's) and by 4 ulp (8 units). Every later tile of keys corrects it: an exponential (8)
   // and a product (1). A tile has at least 16 keys. Numerator and denominator have all this, and
@@ -184,10 +203,13 @@ double compare(DType dtype, const Sizes& s, const Values& qkv) {
   // place of all that adds up to it, and half as much again for fp16's smallest numbers. That
   // twice, if the probabilities in `out` were rounded too.
   const double dot_error = 1.5 * (storage_error(dtype, 1) + storage_error(factors, 1));
-  const Values dqkv = run_backward(dtype, s, dout, got, qkv);
+  // cuDNN rounds the gradients of each query head's keys and values before it sums a group.
+  const double head_error = cudnn && group > 1 ? storage_error(dtype, 1) : 0;
+  const Values dqkv = run_backward(dtype, s, dout, got, qkv, cudnn);
   const Values expected_dqkv = cpu::plain_attention_backward(s, dout, expected.probabilities, qkv);
   require_within(dtype, dqkv, expected_dqkv, 1,
-                 bound_of(rounding_error(dtype, 2 * error + size + group * tokens + 8) + dot_error,
+                 bound_of(rounding_error(dtype, 2 * error + size + group * tokens + 8) + dot_error +
+                              head_error,
                           magnitudes.dqkv, magnitudes.dqkv_of_factors));
   const size_t q = s.query_columns(), k = s.key_columns();
   return std::max(root_mean_square_error(got.out, expected.out, {q}),
@@ -311,6 +333,43 @@ TEST_CASE("attention over several tiles, heads and sequences is off by its round
       const Sizes s{2, 260, 2, head_size};
       const Values qkv = random_values(dtype, s.qkv().num_elements(), "qkv");
       CHECK(compare(dtype, s, qkv) < storage_error(dtype, 1));
+    }
+  }
+}
+
+// Returns whether cuDNN's attention can be tested here, and says so if not.
+bool has_cudnn() {
+  if (num_devices(DeviceType::cuda) == 0) {
+    WARN("skipped: no GPU, so no attention by cuDNN");
+    return false;
+  }
+  try {
+    CudnnAttention::require(DeviceType::cuda, DType::bf16, 64);
+    return true;
+  } catch (const UserError& refusal) {
+    WARN("skipped: " << refusal.what());
+    return false;
+  }
+}
+
+TEST_CASE("cuDNN's attention equals the plain one, too, and its sums in a fixed order their bits") {
+  if (!has_cudnn()) return;
+  const OnDevice on({DeviceType::cuda, true});
+  const auto order = GENERATE(Order::fixed, Order::any);
+  for (const Sizes& s : {Sizes{2, 17, 3, 16}, Sizes{1, 1, 2, 64}, Sizes{1, 129, 2, 8},
+                         Sizes{1, 50, 2, 128}, Sizes{1, 260, 3, 64}, Sizes{2, 17, 4, 8, 1},
+                         Sizes{1, 33, 6, 16, 3}, Sizes{1, 300, 4, 64, 2}, Sizes{1, 70, 2, 96, 1}}) {
+    for (DType dtype : {DType::bf16, DType::fp16}) {
+      const Values qkv = random_values(dtype, s.qkv().num_elements(), "qkv");
+      const Values dout = random_values(dtype, s.out().num_elements(), "dout");
+      const double own = compare(dtype, s, qkv), theirs = compare(dtype, s, qkv, order);
+      INFO("root mean square errors: ours " << own << ", cuDNN's " << theirs);
+      CHECK(theirs < 1.5 * storage_error(dtype, 1));
+      if (order == Order::any) continue;
+      const Outputs saved = run_forward(dtype, s, qkv, order);
+      require_same_bits(run_forward(dtype, s, qkv, order).out, saved.out);
+      require_same_bits(run_backward(dtype, s, dout, saved, qkv, order),
+                        run_backward(dtype, s, dout, saved, qkv, order));
     }
   }
 }

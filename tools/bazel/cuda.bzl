@@ -86,7 +86,32 @@ cc_library(
     linkopts = ["-L{root}/lib64", "-Wl,-rpath,{root}/lib64", "-lnccl"],
     deps = [":cuda_runtime"],
 )
+
+# Headers alone: a program loads the library when it is asked for cuDNN.
+cc_library(
+    name = "cudnn",
+    hdrs = glob(["{cudnn}/cudnn*.h"]),
+    includes = ["{cudnn}"],
+    linkopts = ["-ldl"],
+    deps = [":cuda_runtime"],
+)
+
+alias(
+    name = "cudnn_attention",
+    actual = "@ladder//kernels/cudnn:{attention}",
+)
 """
+
+# Returns the folder of cuDNN's headers, or None: beside CUDA's, in CUDNN_PATH, or where Debian and
+# NVIDIA's packages for it put them.
+def _cudnn_headers(context, root):
+    folders = [root + "/include", "/usr/include", "/usr/include/x86_64-linux-gnu", "/usr/include/aarch64-linux-gnu"]
+    if "CUDNN_PATH" in context.os.environ:
+        folders.insert(0, context.os.environ["CUDNN_PATH"] + "/include")
+    for folder in folders:
+        if context.path(folder + "/cudnn_graph.h").exists:
+            return folder
+    return None
 
 def _cuda_repository_impl(context):
     nvcc = context.path("/usr/local/cuda/bin/nvcc")
@@ -113,11 +138,21 @@ def _cuda_repository_impl(context):
         # It looks for nvdisasm on the PATH.
         script = "#!/bin/sh\nPATH=%s:$PATH exec %s \"$@\"\n" % (cuobjdump.dirname, cuobjdump)
     context.file("cuobjdump", script, executable = True)
-    context.file("BUILD", _BUILD.format(root = root))
+    cudnn = _cudnn_headers(context, root)
+    if cudnn != None and cudnn != root + "/include":
+        for header in context.path(cudnn).readdir():
+            if header.basename.startswith("cudnn") and header.basename.endswith(".h"):
+                context.symlink(header, "cudnn/" + header.basename)
+    context.file("BUILD", _BUILD.format(
+        attention = "absent" if cudnn == None else "attention",
+        cudnn = "include" if cudnn == root + "/include" else "cudnn",
+        root = root,
+    ))
 
 cuda_repository = repository_rule(
     implementation = _cuda_repository_impl,
     environ = [
+        "CUDNN_PATH",
         "LADDER_CUDA_TOOLS",
         "PATH",
     ],

@@ -13,6 +13,7 @@
 #include "common/train/flags/saved_flags.h"
 #include "common/train/flags/validators.h"
 #include "common/virtual/cluster_times.h"
+#include "kernels/cudnn_attention.h"
 #include "kernels/runtime/threads.h"
 
 namespace ladder {
@@ -22,7 +23,7 @@ struct Options::Raw {
   RunConfig config;
   ConnectionFlags connection;
   VirtualFlags virtual_flags;
-  std::string dtype = "fp32", device = "auto";
+  std::string dtype = "fp32", device = "auto", attention_kernel = "own";
   ModelFlags model;
   SamplingFlags sampling;
   std::optional<size_t> micro_batch_size;
@@ -129,6 +130,8 @@ void Options::Raw::add_machine_flags(CLI::App& app) {
   app.add_flag("--round-logits", config.round_logits,
                "Logits in bf16 or fp16 instead of fp32: faster on a GPU, and a less exact loss")
       ->group("Machine");
+  add("--attention-kernel", attention_kernel,
+      "own, or cudnn: NVIDIA's, on a GPU in bf16 or fp16, where cuDNN 9 is installed [own]");
   add("--device", device, "auto, cpu, emulator, cuda, virtual [auto]");
   add("--threads", threads, "CPU threads of a rank [OMP_NUM_THREADS, or cores / ranks]")
       ->check(whole(1, 4096));
@@ -157,6 +160,27 @@ void check_rounding(const RunConfig& config, const ProcessGrid& grid) {
   }
   if (grid.tensor_size > 1) {
     throw UserError("--round-logits: with tensor parallelism exponentials would be rounded, too");
+  }
+}
+
+AttentionKernel parse_attention_kernel(const std::string& name) {
+  if (name == "own") return AttentionKernel::own;
+  if (name == "cudnn") return AttentionKernel::cudnn;
+  throw UserError(concat("--attention-kernel ", name, ": expected own or cudnn"));
+}
+
+void check_attention_kernel(const RunConfig& config, const ProcessGrid& grid, bool is_virtual) {
+  if (config.attention_kernel == AttentionKernel::own) return;
+  try {
+    if (is_virtual) throw UserError("it is not known how long it takes on --device virtual");
+    if (grid.context_size > 1) {
+      throw UserError(
+          "cuDNN has no attention of some queries to some keys, as ranks that share sequences need "
+          "it");
+    }
+    CudnnAttention::require(config.device, config.dtype, config.model.head_columns());
+  } catch (const UserError& refusal) {
+    throw UserError(concat("--attention-kernel cudnn: ", refusal.what()));
   }
 }
 
@@ -204,6 +228,8 @@ RunConfig Options::resolve(const ProcessGrid& grid, size_t node_size) const {
   check_rounding(config, grid);
   config.device =
       is_virtual() ? device_of(read_cluster(raw.virtual_flags.cluster)) : device_named(raw.device);
+  config.attention_kernel = parse_attention_kernel(raw.attention_kernel);
+  check_attention_kernel(config, grid, is_virtual());
   raw.connection.check(config.device);
   config.threads = raw.threads ? *raw.threads : default_num_threads(node_size);
   check_drawing(config.draw, is_virtual(), lesson_);

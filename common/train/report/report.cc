@@ -7,6 +7,7 @@
 #include "common/io/printable.h"
 #include "common/model/family.h"
 #include "common/model/train_choice.h"
+#include "kernels/cudnn_attention.h"
 #include "kernels/runtime/threads.h"
 
 namespace ladder {
@@ -77,6 +78,10 @@ std::string header_text(const LessonInfo& lesson, const RunConfig& config, const
   text +=
       concat("  device   ", is_real ? description_of(config.device) : config.simulated, ", ",
              name_of(config.dtype), is_real ? ", " + counted(config.threads, "thread") : "", "\n");
+  if (config.attention_kernel == AttentionKernel::cudnn) {
+    text += concat("  attention ", CudnnAttention::name(),
+                   ", the same bits in every run, others than those of our own kernels\n");
+  }
   if (grid.world_size() > 1) {
     const bool shares_batch = grid.data_size == grid.world_size();
     text += concat("  ranks    ", grid.world_size(),

@@ -28,6 +28,9 @@ struct FlagValue {
   bool is_default = true;
 };
 
+// Whose kernels compute attention: ours, or those of NVIDIA's cuDNN (kernels/cudnn_attention.h).
+enum class AttentionKernel { own, cudnn };
+
 // All choices, with defaults. Options::resolve() fills in those that depend on others.
 struct RunConfig {
   std::string model_name = "tiny";
@@ -52,6 +55,7 @@ struct RunConfig {
 
   DType dtype = DType::fp32;
   bool round_logits = false;  // whether logits have this dtype, too, and not fp32
+  AttentionKernel attention_kernel = AttentionKernel::own;
   DeviceType device = DeviceType::cpu;
   std::string simulated;  // describes the cluster that the device is simulated on; empty = none
   int threads = 1;

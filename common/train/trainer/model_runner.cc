@@ -4,6 +4,7 @@
 
 #include "common/model/offload.h"
 #include "common/train/trainer/ranks.h"
+#include "kernels/cudnn_attention.h"
 
 namespace ladder {
 namespace {
@@ -86,6 +87,39 @@ size_t most_tokens(const TrainerContext& context, const ModelRunner::Options& op
   return options.part.capacity(context.config.model.sequence_length);
 }
 
+// Returns attention by the kernels that --attention-kernel asks for. `layout` is that of all that
+// this rank holds.
+ContextParallel attention_of(const TrainerContext& context, const Layout& layout,
+                             const ModelRunner::Options& options) {
+  const RunConfig& config = context.config;
+  const bool is_own = config.attention_kernel == AttentionKernel::own;
+  if (is_own || !layout.has(OperationKind::block)) return options.context;
+  check(options.part.is_whole(), "cuDNN's attention needs all tokens of a sequence");
+  const size_t ranks = layout.part().tensor_size;
+  const Sublayer& attention = dense_sublayers(layout.config())[0];
+  const auto cudnn = std::make_shared<CudnnAttention>(
+      context.device_memory, config.dtype,
+      Shape{config.micro_batch_size, config.model.sequence_length,
+            config.model.query_columns() / ranks},
+      config.model.num_heads / ranks, split_outputs(attention.first.parts, ranks));
+  // In a simulation, which only counts, our own kernels stand in.
+  return {.forward =
+              [cudnn](Stream& stream, TensorView out, TensorView logsumexp, ConstTensorView qkv) {
+                if (stream.simulation() != nullptr) {
+                  return attention_forward(stream, out, logsumexp, qkv);
+                }
+                cudnn->forward(stream, out, logsumexp, qkv);
+              },
+          .backward =
+              [cudnn](Stream& stream, TensorView dqkv, TensorView row_dot, ConstTensorView dout,
+                      ConstTensorView out, ConstTensorView logsumexp, ConstTensorView qkv) {
+                if (stream.simulation() != nullptr) {
+                  return attention_backward(stream, dqkv, row_dot, dout, out, logsumexp, qkv);
+                }
+                cudnn->backward(stream, dqkv, row_dot, dout, out, logsumexp, qkv);
+              }};
+}
+
 // Returns how many micro-batches this rank runs in a step.
 size_t num_micro_batches(const TrainerContext& context) {
   const size_t data_size = context.ranks == nullptr ? 1 : context.ranks->grid.data_size;
@@ -143,9 +177,10 @@ ModelRunner::ModelRunner(const TrainerContext& context, const Layout& layout,
       dropped_(std::make_unique<Dropped>(context, chunks_, options)),
       losses_(context, num_micro_batches(context),
               micro_batch_size_ * most_tokens(context, options)) {
+  const ContextParallel attention = attention_of(context, layout, options);
   for (size_t chunk = 0; chunk < chunks_.size(); ++chunk) {
     models_.emplace_back(chunks_[chunk], parameters, gradients, options.tensor,
-                         dropped_->of[chunk].plan(), options.context, options.mixture);
+                         dropped_->of[chunk].plan(), attention, options.mixture);
     std::vector<size_t>& units = units_.emplace_back();
     for (const Unit& unit : chunks_[chunk].units()) {
       const auto found = std::ranges::find(layout.units(), unit.name, &Unit::name);
