@@ -14,6 +14,8 @@ namespace ladder {
 
 class CudnnAttention {
  public:
+  static constexpr const char* kLibrary = "libcudnn.so.9";
+
   // In which order backward adds up the gradient of q. `fixed` gives the same bits each time, and
   // needs a workspace of B NH T^2 elements. `any` adds in the order in which thread blocks come,
   // into B NH T HS numbers in fp32.
@@ -21,8 +23,10 @@ class CudnnAttention {
 
   // Throws a UserError that says why, if attention in `dtype` with heads of `head_size` elements
   // cannot be had from cuDNN on this device: bf16 and fp16 on a GPU can, with multiples of 8 up to
-  // 128. It loads the library.
-  static void require(DeviceType device, DType dtype, size_t head_size);
+  // 128. It loads
+  // `library`.
+  static void require(DeviceType device, DType dtype, size_t head_size,
+                      const char* library = kLibrary);
   // Returns "cuDNN 9.19.0". REQUIRES: require() has not thrown.
   static std::string name();
 

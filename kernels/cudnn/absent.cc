@@ -5,7 +5,7 @@ namespace ladder {
 
 struct CudnnAttention::State {};
 
-void CudnnAttention::require(DeviceType, DType, size_t) {
+void CudnnAttention::require(DeviceType, DType, size_t, const char*) {
   const bool has_cuda = cuda_device_of_build() == DeviceType::cuda;
   throw UserError(
       has_cuda ? "this build has no cuDNN: it found no cudnn_graph.h beside CUDA's headers, in "

@@ -2,7 +2,7 @@
 
 #include <dlfcn.h>
 
-#include "kernels/runtime/check.h"
+#include "kernels/cudnn_attention.h"
 
 namespace ladder::cudnn {
 namespace {
@@ -50,7 +50,7 @@ Library load_library(const char* name) {
 }
 
 const Library& library() {
-  static const Library loaded = load_library("libcudnn.so.9");
+  static const Library loaded = load_library(CudnnAttention::kLibrary);
   return loaded;
 }
 

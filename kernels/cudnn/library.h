@@ -29,7 +29,7 @@ struct Library {
 // backward's sums itself.
 Library load_library(const char* name);
 
-// Returns libcudnn.so.9, which the first call loads.
+// Returns that of CudnnAttention::kLibrary, which the first call loads.
 const Library& library();
 
 // Writes a version as cudnnGetVersion() has it: 91900 is "9.19.0".

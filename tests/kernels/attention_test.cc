@@ -364,7 +364,8 @@ TEST_CASE("cuDNN's attention equals the plain one, too, and its sums in a fixed 
       const Values dout = random_values(dtype, s.out().num_elements(), "dout");
       const double own = compare(dtype, s, qkv), theirs = compare(dtype, s, qkv, order);
       INFO("root mean square errors: ours " << own << ", cuDNN's " << theirs);
-      CHECK(theirs < 1.5 * storage_error(dtype, 1));
+      // One token sees itself alone, whatever its score: gradients of q and k are 0.
+      if (s.tokens > 1) CHECK(theirs < 1.5 * storage_error(dtype, 1));
       if (order == Order::any) continue;
       const Outputs saved = run_forward(dtype, s, qkv, order);
       require_same_bits(run_forward(dtype, s, qkv, order).out, saved.out);

@@ -172,7 +172,7 @@ AttentionKernel parse_attention_kernel(const std::string& name) {
 void check_attention_kernel(const RunConfig& config, const ProcessGrid& grid, bool is_virtual) {
   if (config.attention_kernel == AttentionKernel::own) return;
   try {
-    if (is_virtual) throw UserError("it is not known how long it takes on --device virtual");
+    if (is_virtual) throw UserError("nobody has measured it for --device virtual");
     if (grid.context_size > 1) {
       throw UserError(
           "cuDNN has no attention of some queries to some keys, as ranks that share sequences need "

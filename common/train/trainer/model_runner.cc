@@ -96,7 +96,7 @@ ContextParallel attention_of(const TrainerContext& context, const Layout& layout
   if (is_own || !layout.has(OperationKind::block)) return options.context;
   check(options.part.is_whole(), "cuDNN's attention needs all tokens of a sequence");
   const size_t ranks = layout.part().tensor_size;
-  const Sublayer& attention = dense_sublayers(layout.config())[0];
+  const Sublayer attention = dense_sublayers(layout.config()).front();
   const auto cudnn = std::make_shared<CudnnAttention>(
       context.device_memory, config.dtype,
       Shape{config.micro_batch_size, config.model.sequence_length,

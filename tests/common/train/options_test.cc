@@ -126,6 +126,18 @@ TEST_CASE("--train freezes what it does not name, of the model that the other fl
   CHECK_THAT(fault("--train"), StartsWith("--train"));
 }
 
+TEST_CASE("--attention-kernel cudnn wants a GPU, whole sequences and a real clock") {
+  CHECK(parse("--attention-kernel own").attention_kernel == AttentionKernel::own);
+  CHECK_THROWS_WITH(parse("--attention-kernel flash"),
+                    ContainsSubstring("--attention-kernel flash: expected own or cudnn"));
+  const std::string cudnn = "--attention-kernel cudnn --dtype bf16 ";
+  CHECK_THROWS_WITH(parse(cudnn + "--device cpu"), ContainsSubstring("--attention-kernel cudnn: "));
+  CHECK_THROWS_WITH(parse_with(cudnn, {.context_size = 2}),
+                    ContainsSubstring("--attention-kernel cudnn: cuDNN has no attention of some"));
+  CHECK_THROWS_WITH(parse(cudnn + "--device virtual --cluster h100"),
+                    ContainsSubstring("--attention-kernel cudnn: nobody has measured"));
+}
+
 std::string config_file(const std::string& content) {
   const char* const folder = std::getenv("TEST_TMPDIR");
   const std::string path = std::string(folder != nullptr ? folder : "/tmp") + "/options_test.ini";
