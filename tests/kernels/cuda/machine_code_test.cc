@@ -87,7 +87,7 @@ const std::vector<Rule> kRules = {
     {"vectorized_product_kernel", {"LDG.*128", "LDS.*128", "STG.*64"}, {"LDG.*U16.*", "LDS"}},
     {"mma_product_kernel",
      {"HMMA\\.16816\\.F32.*", "LDSM\\.16\\.M.*", "LDGSTS.*128"},
-     {"LDG.*", "STG.*U16.*"}},
+     {"LDG\\.E.*", "STG.*U16.*"}},
     {"tiled_attention_kernel", {"LDS.*128"}, {}},
 };
 
