@@ -42,14 +42,13 @@ def gradients_of(modules):
 
 def runtime_of(path, rank, num_stages, micro_batches):
     """PyTorch's schedule of one rank with its stages, and their modules."""
+    import torch
     from torch.distributed.pipelining import PipelineStage, schedules
 
     actions = [schedules._Action.from_str(word) for word in path.read_text().splitlines()[rank].split(",")]
     own = sorted({action.stage_index for action in actions})
     modules = dict(enumerate(layers(num_stages)))
     modules = {i: modules[i] for i in own}
-    import torch
-
     stages = [PipelineStage(module, i, num_stages, torch.device("cpu")) for i, module in modules.items()]
     # A loss for each micro-batch; their gradients are added up.
     runtime = schedules._PipelineScheduleRuntime(stages, micro_batches, loss_fn=loss_of, scale_grads=False)
@@ -64,8 +63,6 @@ def run_rank(rank, path, shape, folder):
     num_ranks, num_stages, micro_batches = shape
     dist.init_process_group("gloo", init_method=f"file://{folder}/store", rank=rank, world_size=num_ranks)
     runtime, modules = runtime_of(path, rank, num_stages, micro_batches)
-    if rank == 0:
-        runtime._simulate()
     values, target = batch(micro_batches)
     runtime.step(*([values] if 0 in modules else []), **({"target": target} if num_stages - 1 in modules else {}))
     torch.save(gradients_of(modules), f"{folder}/gradients_{rank}.pt")
@@ -94,8 +91,9 @@ def main():
         every = [action for row in rows for action in row if action]
         shape = (len(rows), 1 + max(action.stage_index for action in every),
                  1 + max(action.microbatch_index for action in every))
-        stage_to_rank = schedules._validate_schedule(dict(enumerate(rows)), *shape)
-        schedules._add_send_recv(dict(enumerate(map(list, rows))), stage_to_rank.__getitem__, shape[1])
+        stage_to_rank = schedules._validate_schedule(dict(enumerate(rows)), *shape).__getitem__
+        messages = schedules._add_send_recv(dict(enumerate(map(list, rows))), stage_to_rank, shape[1])
+        schedules._simulate_comms_compute(messages, stage_to_rank, shape[1])
     except (OSError, ValueError, RuntimeError, AssertionError) as fault:
         print(f"{path}: {str(fault).splitlines()[0]}", file=sys.stderr)
         return 2

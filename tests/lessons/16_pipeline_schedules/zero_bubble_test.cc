@@ -1,5 +1,7 @@
 // The bubbles that the paper of ZB-H1 and ZB-H2 computes from measured times [Qi23, tables 5 and
 // 6].
+#include <cstdlib>
+
 #include "kernels/runtime/check.h"
 #include "tests/catch.h"
 #include "tools/measure/bubbles/rows.h"
@@ -35,14 +37,16 @@ TEST_CASE("36 published bubbles follow from the lists, to all four digits") {
   }
 }
 
-// Our list or its messages differ from the paper's, which says too little of either.
-TEST_CASE("bubbles of interleaved lists are near the published ones") {
+// Nobody says why; the paper does not say what messages between chunks wait for.
+TEST_CASE("interleaved, a published step is shorter than ours by the time of p messages") {
   for (const Row& row : all_rows()) {
     CAPTURE(row.model, row.micro_batches);
     const Column& interleaved = column("interleaved");
-    const long more =
-        digits(simulated(row, interleaved).bubble) - digits(published(row, interleaved));
-    CHECK((more >= 4 && more <= 36));
+    const double work =
+        static_cast<double>(row.micro_batches) * (row.forward + row.input + row.weight);
+    const double ours = work / (1 - simulated(row, interleaved).bubble);
+    const double shorter = ours - static_cast<double>(row.stages) * row.send;
+    CHECK(std::abs(digits(1 - work / shorter) - digits(published(row, interleaved))) <= 1);
   }
 }
 
