@@ -77,7 +77,7 @@ void draw_schedule(const RunConfig& config, const PipelinePlan& plan) {
   named_by("--draw", [&] {
     PartialFile file(config.draw);
     file.write(config.draw.ends_with(".csv") ? csv_of(plan.schedule, plan.placement)
-                                              : drawing_of(plan));
+                                             : drawing_of(plan));
     file.commit();
   });
 }

@@ -85,8 +85,9 @@ Price price_of(const ScheduleProblem& problem, const Schedule& work) {
   const Costs costs = costs_of(problem.placement, problem.times, problem.message);
   try {
     const Timeline timeline = simulate(schedule, costs, problem.links);
-    return {problem.ends_together ? extent_of(timeline).length() : longest_stage(schedule, timeline),
-            buffers};
+    return {
+        problem.ends_together ? extent_of(timeline).length() : longest_stage(schedule, timeline),
+        buffers};
   } catch (const Error&) {
     return {kInfinity, 0};  // stages wait for each other
   }

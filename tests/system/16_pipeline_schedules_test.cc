@@ -147,11 +147,11 @@ TEST_CASE("16: the schedule drawn, and a trace of what every stage did") {
 
 TEST_CASE("16: the schedule as CSV") {
   const Scratch folder;
-  require_success(run_ranks(2,
-                            Flags{lesson_path(kProgram)} + kSplitRun +
-                                Flags{"--micro-batch-size", "4", "--schedule", "zb-v", "--draw",
-                                      "schedule.csv"},
-                            {.folder = folder.path()}));
+  require_success(run_ranks(
+      2,
+      Flags{lesson_path(kProgram)} + kSplitRun +
+          Flags{"--micro-batch-size", "4", "--schedule", "zb-v", "--draw", "schedule.csv"},
+      {.folder = folder.path()}));
   CHECK(read_text(folder.path() / "schedule.csv") ==
         "0F0,0F1,3F0,3I0,3W0,3F1,3I1,3W1,0I0,0W0,0I1,0W1\n"
         "1F0,2F0,1F1,2F1,2I0,2W0,1I0,1W0,2I1,2W1,1I1,1W1\n");

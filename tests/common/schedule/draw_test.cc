@@ -154,10 +154,10 @@ TEST_CASE("as CSV a schedule is its work, each with the virtual stage") {
   const auto on = [](ActionKind kind, size_t micro_batch, size_t chunk) {
     return Action{.kind = kind, .micro_batch = micro_batch, .chunk = chunk};
   };
-  const Schedule work = {{on(forward, 12, 0), on(forward, 12, 1), on(backward_input, 12, 1),
-                          on(backward, 12, 0), on(backward_weight, 12, 1)},
-                         {on(forward, 12, 0), on(forward, 12, 1), on(backward, 12, 1),
-                          on(backward, 12, 0)}};
+  const Schedule work = {
+      {on(forward, 12, 0), on(forward, 12, 1), on(backward_input, 12, 1), on(backward, 12, 0),
+       on(backward_weight, 12, 1)},
+      {on(forward, 12, 0), on(forward, 12, 1), on(backward, 12, 1), on(backward, 12, 0)}};
   const std::string csv = "0F12,3F12,3I12,0B12,3W12\n1F12,2F12,2B12,1B12\n";
   CHECK(csv_of(work, v) == csv);
   CHECK(csv_of(complete(work, v, true), v) == csv);

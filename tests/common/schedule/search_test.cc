@@ -217,8 +217,12 @@ TEST_CASE("each stage has its own limit of buffers") {
 
 TEST_CASE("between the halves of backward only a part of the memory may be kept") {
   // The second forward begins when the first micro-batch is between its halves.
-  const Schedule work = {{{forward, 0}, {backward_input, 0}, {forward, 1}, {backward_weight, 0},
-                          {backward_input, 1}, {backward_weight, 1}}};
+  const Schedule work = {{{forward, 0},
+                          {backward_input, 0},
+                          {forward, 1},
+                          {backward_weight, 0},
+                          {backward_input, 1},
+                          {backward_weight, 1}}};
   ScheduleProblem problem = problem_of({1, 1, false}, 2, 1);
   CHECK(time_of(problem, work) > 1e300);
   problem.kept_for_weights = 0.25;

@@ -33,16 +33,16 @@ Row row_of(const Json& json, const Json& file, const std::string& where) {
     row.published.push_back(number_in(json, column.key, NumberRange::share, context));
   }
   if (row.micro_batches % row.stages != 0) {
-    refuse(context, "micro_batches", row.micro_batches, " on ", row.stages, " stages: ",
-           "interleaved needs whole groups of them");
+    refuse(context, "micro_batches", row.micro_batches, " on ", row.stages,
+           " stages: ", "interleaved needs whole groups of them");
   }
   return row;
 }
 
 std::vector<VirtualStageTimes> times_of(const Row& row, const ChunkPlacement& at) {
   const double part = 1 / static_cast<double>(at.num_chunks);
-  return std::vector<VirtualStageTimes>(
-      at.num_virtual_stages(), {part * row.forward, part * row.input, part * row.weight});
+  return std::vector<VirtualStageTimes>(at.num_virtual_stages(),
+                                        {part * row.forward, part * row.input, part * row.weight});
 }
 
 Schedule work_of(const Row& row, const Column& column, const ChunkPlacement& at) {
