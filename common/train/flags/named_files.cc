@@ -112,4 +112,14 @@ void check_distinct(const RunConfig& config, const std::string& cluster) {
   check_outputs(config, {{"--config", config.flags_file}, {"--cluster", cluster}});
 }
 
+void check_drawing(const std::string& path, bool is_virtual, const LessonInfo& lesson) {
+  if (is_virtual && path.ends_with(".csv")) {
+    throw UserError(concat("--draw ", path, ": with --device virtual it draws the simulated step, ",
+                           "as SVG; leave --device out for the schedule as CSV"));
+  }
+  if (path.empty() || is_virtual || lesson.has_schedule) return;
+  throw UserError(concat("--draw: ", lesson.name,
+                         " has no schedule; with --device virtual it draws the simulated step"));
+}
+
 }  // namespace ladder

@@ -3,6 +3,7 @@
 
 #include "common/data/corpus.h"
 #include "common/train/trainer/config.h"
+#include "common/train/trainer/lesson_info.h"
 
 namespace ladder {
 
@@ -12,5 +13,9 @@ namespace ladder {
 void check_distinct(const RunConfig& config, const Corpus& corpus);
 // Does the same for a run of simulated ranks, which reads the file of --cluster.
 void check_distinct(const RunConfig& config, const std::string& cluster);
+
+// Throws a UserError if the run cannot draw what --draw asks for: the schedule of a lesson that has
+// none, or as CSV on the virtual device. An empty path asks for nothing.
+void check_drawing(const std::string& path, bool is_virtual, const LessonInfo& lesson);
 
 }  // namespace ladder

@@ -9,6 +9,7 @@
 #include "common/train/flags/command_line.h"
 #include "common/train/flags/memory_flags.h"
 #include "common/train/flags/model_flags.h"
+#include "common/train/flags/named_files.h"
 #include "common/train/flags/sampling_flags.h"
 #include "common/train/flags/saved_flags.h"
 #include "common/train/flags/validators.h"
@@ -184,12 +185,6 @@ void check_attention_kernel(const RunConfig& config, const ProcessGrid& grid, bo
   }
 }
 
-// Names the ranks that share the global batch: "4 ranks", or "2 data-parallel ranks (of 4)".
-std::string sharers(size_t data_size, size_t num_ranks) {
-  return data_size == num_ranks ? counted(data_size, "rank")
-                                : concat(data_size, " data-parallel ranks (of ", num_ranks, ")");
-}
-
 // Returns the default micro-batch size. It is all of a rank's sequences at once. On a pipeline of p
 // stages it makes about 4 p micro-batches, with which the bubble is small [Huang19, section 2].
 size_t default_micro_batch(size_t sequences, size_t num_stages) {
@@ -197,17 +192,6 @@ size_t default_micro_batch(size_t sequences, size_t num_stages) {
   size_t size = std::max<size_t>(1, sequences / (4 * num_stages));
   while (sequences % size != 0) --size;
   return size;
-}
-
-// Checks what --draw asks for.
-void check_drawing(const std::string& path, bool is_virtual, const LessonInfo& lesson) {
-  if (is_virtual && path.ends_with(".csv")) {
-    throw UserError(concat("--draw ", path, ": with --device virtual it draws the simulated step, ",
-                           "as SVG; leave --device out for the schedule as CSV"));
-  }
-  if (path.empty() || is_virtual || lesson.has_schedule) return;
-  throw UserError(concat("--draw: ", lesson.name,
-                         " has no schedule; with --device virtual it draws the simulated step"));
 }
 
 }  // namespace

@@ -130,4 +130,9 @@ void check_all_ranks(std::string_view flag, size_t size, size_t num_ranks) {
                          " of them, or take 09_3d_parallel, which splits the batch too"));
 }
 
+std::string sharers(size_t data_size, size_t num_ranks) {
+  return data_size == num_ranks ? counted(data_size, "rank")
+                                : concat(data_size, " data-parallel ranks (of ", num_ranks, ")");
+}
+
 }  // namespace ladder

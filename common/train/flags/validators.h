@@ -39,4 +39,7 @@ void check_countable(const RunConfig& config);
 // ranks. It is for lessons whose ranks all split one model.
 void check_all_ranks(std::string_view flag, size_t size, size_t num_ranks);
 
+// Names the ranks that share the global batch: "4 ranks", or "2 data-parallel ranks (of 4)".
+std::string sharers(size_t data_size, size_t num_ranks);
+
 }  // namespace ladder
