@@ -104,9 +104,9 @@ void Layout::check_frozen(const ModelDescription& model) const {
   size_t here = 0;
   while (part_.has(here)) ++here;
   if (here == model.operations.size()) return;
-  throw UserError(
-      concat(train_text(config_),
-             ": not on several pipeline stages, which all run backward; take one stage"));
+  throw UserError(concat(
+      train_text(config_),
+      ": not where a pipeline cuts the model, whose parts all run backward; take one stage"));
 }
 
 void Layout::add_unit(const UnitSpec& spec) {

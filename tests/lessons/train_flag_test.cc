@@ -78,9 +78,9 @@ std::map<std::string, std::string> refusals(const Flags& flags, size_t num_ranks
 
 TEST_CASE("every lesson takes --train or refuses it by its name") {
   const std::string choice = GENERATE("last-1", "bias");
-  const std::string stages = "--train " + choice +
-                             ": not on several pipeline stages, which all run backward; take one "
-                             "stage";
+  const std::string stages =
+      "--train " + choice +
+      ": not where a pipeline cuts the model, whose parts all run backward; take one stage";
   const std::string experts =
       "--train " + choice + ": not in a model with experts, whose backward computes all gradients";
   for (const size_t num_ranks : {1, 2}) {
