@@ -11,7 +11,8 @@ namespace {
 // Those of a file that begin so.
 std::set<std::string> names_in(const fs::path& path, const std::string& prefix) {
   std::set<std::string> names;
-  for (const auto& [name, tensor] : Safetensors::parse(read_text(path)).header.items()) {
+  const Safetensors file = Safetensors::parse(read_text(path));
+  for (const auto& [name, tensor] : file.header.items()) {
     if (name.starts_with(prefix)) names.insert(name.substr(prefix.size()));
   }
   return names;
