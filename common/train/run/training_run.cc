@@ -160,8 +160,7 @@ void TrainingRun::State::print_progress(const MetricsFile::Step& line) {
   if (grid.rank == 0 && !text.empty()) print(text);
 }
 
-// Returns how long this rank has waited for communication, in ms, if anything shows it. On a device
-// asking waits for what is in flight.
+// Returns the ms waited for communication, or 0 if nothing shows them. On a device, asking waits.
 double TrainingRun::State::exposed_so_far() const {
   return files && files->board ? exposed_ms(job.communicator().ledger().entries()) : 0;
 }
