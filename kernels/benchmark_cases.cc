@@ -2,14 +2,12 @@
 
 #include <cmath>
 #include <cstdint>
-#include <memory>
 #include <utility>
 
 #include "kernels/adamw.h"
 #include "kernels/attention.h"
 #include "kernels/classifier.h"
 #include "kernels/codec.h"
-#include "kernels/cudnn_attention.h"
 #include "kernels/elementwise.h"
 #include "kernels/embedding.h"
 #include "kernels/gelu.h"
@@ -25,7 +23,7 @@
 namespace ladder {
 namespace {
 
-constexpr size_t C = 768, NH = 12, V = 50257;
+constexpr size_t C = kBenchmarkColumns, NH = kBenchmarkHeads, V = 50257;
 // Today's block of the same hidden size: 4 heads of keys and values, and F = 8 C / 3.
 constexpr size_t NKV = 4, F = 2048, kHeadSize = C / NH, kQkv = C + 2 * NKV * kHeadSize;
 constexpr HeadRange kQueries = {0, NH}, kQueriesAndKeys = {0, NH + NKV};
@@ -89,45 +87,6 @@ void add_attention(Cases& cases, const std::string& name, size_t num_kv_heads) {
         [=, &make] { attention_backward(make.stream, dqkv, dot, dout, out, lse, qkv); },
         attention_backward_cost(dqkv, dout, out, lse, qkv)};
   });
-}
-
-bool has_cudnn(DeviceType device) {
-  try {
-    CudnnAttention::require(device, DType::bf16, kHeadSize);
-    return true;
-  } catch (const UserError&) {
-    return false;
-  }
-}
-
-// The same by cuDNN, with the sums of backward in a fixed order and in any.
-void add_cudnn_attention(Cases& cases) {
-  using Order = CudnnAttention::Order;
-  const size_t B = cases.B, T = cases.T;
-  const DType x = cases.x;
-  const auto kernels = [=](BenchmarkTensors& make, Order order) {
-    return std::make_shared<CudnnAttention>(make.memory(), x, Shape{B, T, C}, NH, 3 * C, order);
-  };
-  cases.add("attention_forward/cudnn", Limit::fp32, [=](BenchmarkTensors& make) {
-    const TensorView out = make({B, T, C}, x), lse = make({B, NH, T}), qkv = make({B, T, 3 * C}, x);
-    const auto cudnn = kernels(make, Order::fixed);
-    return BenchmarkCase::Call{[=, &make] { cudnn->forward(make.stream, out, lse, qkv); },
-                               attention_forward_cost(out, lse, qkv)};
-  });
-  for (const Order order : {Order::fixed, Order::any}) {
-    const char* const name =
-        order == Order::fixed ? "attention_backward/cudnn" : "attention_backward/cudnn_any_order";
-    cases.add(name, Limit::fp32, [=](BenchmarkTensors& make) {
-      const TensorView out = make({B, T, C}, x), lse = make({B, NH, T});
-      const TensorView qkv = make({B, T, 3 * C}, x), dqkv = make({B, T, 3 * C}, x);
-      const TensorView dot = make({B, NH, T}), dout = make({B, T, C}, x);
-      const auto cudnn = kernels(make, order);
-      cudnn->forward(make.stream, out, lse, qkv);
-      return BenchmarkCase::Call{
-          [=, &make] { cudnn->backward(make.stream, dqkv, dot, dout, out, lse, qkv); },
-          attention_backward_cost(dqkv, dout, out, lse, qkv)};
-    });
-  }
 }
 
 // Kernels that are bound by memory.
@@ -329,12 +288,12 @@ std::vector<BenchmarkCase> benchmark_cases(DeviceType device, size_t batch, size
     add_matmuls(cases);
     add_attention(cases, "attention", NH);
     add_attention(cases, "grouped_query_attention", NKV);
-    if (x == DType::bf16 && has_cudnn(device)) add_cudnn_attention(cases);
     add_memory_bound(cases);
     add_of_todays_block(cases);
   }
   cases.x = DType::fp64;
   add_matmul(cases, "fc_forward", cases.x, cases.R, 4 * C, C, {});
+  for (BenchmarkCase& one : cudnn_cases(device, batch, tokens)) cases.all.push_back(std::move(one));
   return std::move(cases.all);
 }
 

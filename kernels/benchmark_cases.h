@@ -10,6 +10,8 @@
 
 namespace ladder {
 
+inline constexpr size_t kBenchmarkColumns = 768, kBenchmarkHeads = 12;  // of GPT-2 124M
+
 // The tensors of one benchmark. They are filled with values of the size that training has.
 class BenchmarkTensors {
  public:
@@ -48,5 +50,9 @@ struct BenchmarkCase {
 // cuDNN, if the device has it.
 std::vector<BenchmarkCase> benchmark_cases(DeviceType device, size_t batch, size_t tokens,
                                            size_t parameters);
+
+// Returns attention by cuDNN in bf16, if the device has it: backward with sums in a fixed order,
+// and in any.
+std::vector<BenchmarkCase> cudnn_cases(DeviceType device, size_t batch, size_t tokens);
 
 }  // namespace ladder
