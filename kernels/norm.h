@@ -1,6 +1,7 @@
 // Sums in a fixed order.
 #pragma once
 
+#include <algorithm>
 #include <vector>
 
 #include "kernels/kernel.h"
@@ -13,15 +14,21 @@ namespace ladder {
 // lanes are added as ((0+4) + (2+6)) + ((1+5) + (3+7)).
 inline constexpr size_t kSumTile = 1024, kSumGroup = 1024;
 
-// Returns the elements of fp64 workspace that sum and squared_norms need for n elements.
+// Returns the elements of fp64 workspace that sum needs for n elements.
 constexpr size_t sum_workspace_elements(size_t n) { return (n + kSumTile - 1) / kSumTile; }
+// Returns what squared_norms needs, of what each of its tensors needs: the CPU takes one tensor
+// after the other, and a GPU all at once.
+inline size_t add_workspace(size_t all, size_t one, DeviceType device) {
+  return device == DeviceType::cpu ? std::max(all, one) : all + one;
+}
 
 // out[t] = sum over i of in[t][i]^2, for each tensor. Every element is converted to fp64 first. For
 // fp32 a sum is finite exactly if every element is: squares of fp32 are below 2^256, and fp64 ends
 // at 2^1024. A GPU needs three launches for 64 tensors, so give it those of the whole model at
 // once.
 //   out (number of tensors) fp64 out; in[t] (any) fp32 or fp64, all alike, in
-//   workspace (at least the sum of sum_workspace_elements(n) over the tensors' n elements) fp64
+//   workspace (at least the sum, or on the CPU the largest, of sum_workspace_elements(n) over the
+//   tensors' n elements) fp64
 void squared_norms(Stream& stream, TensorView out, TensorView workspace,
                    const std::vector<ConstTensorView>& in);
 
@@ -59,7 +66,7 @@ inline ArgumentCheck check_sums(const char* kernel, const Stream& stream,
   size_t needed = 0;
   for (const auto& tensor : in) {
     expect("in", tensor, {tensor.num_elements()});
-    needed += sum_workspace_elements(tensor.num_elements());
+    needed = add_workspace(needed, sum_workspace_elements(tensor.num_elements()), stream.device());
   }
   expect("out", out, DType::fp64, {in.size()});
   const size_t given = workspace.shape().num_dims() == 1 ? workspace.shape()[0] : 0;

@@ -88,11 +88,13 @@ void for_counted(const Layout& layout, size_t unit, size_t begin, size_t element
 }
 
 // Returns the workspace for the sums of a rank: a range may begin in the middle of a tile.
-size_t workspace_elements(const Layout& layout) {
+size_t workspace_elements(const Layout& layout, DeviceType device) {
   size_t elements = 0;
   for (size_t unit = 0; unit < layout.units().size(); ++unit) {
-    elements +=
-        sum_workspace_elements(shard_elements(layout, unit)) + num_sums(layout.unit(unit)) - 1;
+    const size_t whole = sum_workspace_elements(shard_elements(layout, unit));
+    const bool is_split = device != DeviceType::cpu;  // into sums that are all there at once
+    const size_t more = is_split ? num_sums(layout.unit(unit)) - 1 : 0;
+    elements = add_workspace(elements, whole + more, device);
   }
   return elements;
 }
@@ -101,7 +103,8 @@ size_t workspace_elements(const Layout& layout) {
 
 GradNorm::GradNorm(Memory& memory, const Layout& layout)
     : layout_(layout),
-      workspace_(memory, Category::workspace, DType::fp64, {workspace_elements(layout)}),
+      workspace_(memory, Category::workspace, DType::fp64,
+                 {workspace_elements(layout, memory.device())}),
       squares_(memory, Category::workspace, DType::fp64, {num_sums(layout)}) {}
 
 double GradNorm::squared_norm(Stream& stream, size_t rank, ConstTensorView gradients) {
