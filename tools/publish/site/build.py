@@ -62,8 +62,8 @@ class Site:
         hints = Hints(self.letters_of(page), names, relative("notes/glossary.html", page.path))
         converted = Converter(page, self.links, hints).convert(source)
         name = page.title if page.group == "For looking up" else page.name
-        self.search += [[page.path, name, section.anchor, section.heading, section.text]
-                        for section in converted.sections if section.text]
+        self.search.append([page.path, name, [[section.anchor, section.heading, section.text]
+                                              for section in converted.sections if section.text]])
         return self.template.substitute(
             title=escape(page.title if page.source != "README.md" else "A course in distributed training"),
             root=relative(".", page.path) + "/",
@@ -128,7 +128,7 @@ class Site:
 
     def add_files(self):
         """Everything but pages."""
-        for file in ("site.css", "site.js"):
+        for file in ("site.css", "site.js", "icon.svg"):
             self.files["assets/" + file] = (HERE / file).read_bytes()
         definitions = {anchor: definition for anchor, _, definition in self.glossary}
         # Scripts, because a page on disk may not fetch data.

@@ -69,7 +69,8 @@ async function search() {
   if (found.hidden) return;
   await load();
   const patterns = words.map((word) => patternOf([word]));
-  const hits = SEARCH.map((section) => [scoreOf(section, patterns), section])
+  const sections = SEARCH.flatMap(([path, page, all]) => all.map((section) => [path, page, ...section]));
+  const hits = sections.map((section) => [scoreOf(section, patterns), section])
     .filter(([score]) => score > 0).sort((a, b) => b[0] - a[0]).slice(0, 25);
   found.replaceChildren(...hits.map(([, [path, page, anchor, heading, text]]) => {
     const link = document.createElement("a");
