@@ -92,9 +92,10 @@ size_t workspace_elements(const Layout& layout, DeviceType device) {
   size_t elements = 0;
   for (size_t unit = 0; unit < layout.units().size(); ++unit) {
     const size_t whole = sum_workspace_elements(shard_elements(layout, unit));
-    const bool is_split = device != DeviceType::cpu;  // into sums that are all there at once
-    const size_t more = is_split ? num_sums(layout.unit(unit)) - 1 : 0;
-    elements = add_workspace(elements, whole + more, device);
+    elements = add_workspace(elements, whole, device);
+    for (size_t i = 1; i < num_sums(layout.unit(unit)); ++i) {
+      elements = add_workspace(elements, 1, device);
+    }
   }
   return elements;
 }
