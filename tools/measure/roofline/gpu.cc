@@ -44,6 +44,7 @@ Time time_of_kernel(const Cluster& gpu, const Profile& profile, DType dtype) {
   const Counts& counts = profile.counts;
   const double cycles = number_of(gpu.multiprocessors) * gpu.clock;
   const double tensor_flops = gpu.product_flops[static_cast<size_t>(dtype)];
+  const double instructions = instructions_of(profile);
   Time time = time_of_needs(
       slowest(
           {{counts.memory_sectors * number_of(emulator::kSectorBytes) / memory_rate(gpu), "memory"},
@@ -54,7 +55,8 @@ Time time_of_kernel(const Cluster& gpu, const Profile& profile, DType dtype) {
                {counts.fused_flops / (kFusedPart * gpu.vector_flops), "multiply-add"},
                {counts.special_functions / (kSpecialPerCycle * cycles), "exp"},
                {counts.shared_cycles / (kSharedPerCycle * cycles), "shared memory"}}),
-      {instructions_of(profile) / (kIssuePerCycle * cycles), "issue"});
+      {instructions / (kIssuePerCycle * cycles), "issue"});
+  time.instructions = instructions;
   const double each = profile.blocks / number_of(gpu.multiprocessors);
   if (each > 0) {
     for (double* const part : {&time.seconds, &time.memory, &time.units, &time.issue}) {

@@ -61,6 +61,7 @@ struct Time {
   // The least that each would take alone: memory and the cache; tensor cores, other arithmetic and
   // shared memory; the issue of instructions, 0 if these are not known.
   double memory = 0, units = 0, issue = 0;
+  double instructions = 0;  // instructions_of() the launch
 };
 
 // Returns how many instructions the warps of a launch execute, in all: by instructions.h, with an

@@ -82,7 +82,7 @@ std::vector<Row> rows_of(std::span<const Profile> profiles, const Cluster& gpu, 
     row.memory += time.memory;
     row.units += time.units;
     row.issue += time.issue;
-    row.instructions += instructions_of(profile);
+    row.instructions += time.instructions;
     if (time.seconds > row.longest) {
       row.longest = time.seconds;
       row.bound = time.bound;
