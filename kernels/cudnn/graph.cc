@@ -55,6 +55,12 @@ Descriptor& Graph::make(cudnnBackendDescriptorType_t type, const char* kind) {
   return descriptors_.emplace_back(type, concat(what_, ", ", kind, " ", descriptors_.size()));
 }
 
+Graph::Node Graph::end_operation(Descriptor& operation, Node out) {
+  operation.finalize();
+  operations_.push_back(operation.get());
+  return out;
+}
+
 Graph::Node Graph::tensor(int64_t id, const Form& form, bool is_virtual, bool by_value) {
   constexpr int64_t kAlignment = 16;
   Descriptor& made = make(CUDNN_BACKEND_TENSOR_DESCRIPTOR, "tensor");
@@ -82,9 +88,7 @@ Graph::Node Graph::matmul_into(Node out, Node a, Node b) {
   made.set(CUDNN_ATTR_OPERATION_MATMUL_BDESC, b);
   made.set(CUDNN_ATTR_OPERATION_MATMUL_CDESC, out);
   made.set(CUDNN_ATTR_OPERATION_MATMUL_DESC, how);
-  made.finalize();
-  operations_.push_back(made.get());
-  return out;
+  return end_operation(made, out);
 }
 
 Graph::Node Graph::apply_pointwise(Node out, const Descriptor& how,
@@ -97,9 +101,7 @@ Graph::Node Graph::apply_pointwise(Node out, const Descriptor& how,
   size_t at = 0;
   for (const Descriptor* input : in) made.set(kInputs[at++], *input);
   made.set(CUDNN_ATTR_OPERATION_POINTWISE_YDESC, out);
-  made.finalize();
-  operations_.push_back(made.get());
-  return out;
+  return end_operation(made, out);
 }
 
 Graph::Node Graph::pointwise_into(Node out, cudnnPointwiseMode_t mode,
@@ -131,9 +133,7 @@ Graph::Node Graph::reduce_into(Node out, cudnnReduceTensorOp_t op, Node in) {
   made.set(CUDNN_ATTR_OPERATION_REDUCTION_XDESC, in);
   made.set(CUDNN_ATTR_OPERATION_REDUCTION_YDESC, out);
   made.set(CUDNN_ATTR_OPERATION_REDUCTION_DESC, how);
-  made.finalize();
-  operations_.push_back(made.get());
-  return out;
+  return end_operation(made, out);
 }
 
 Graph::Node Graph::reduce(cudnnReduceTensorOp_t op, Node in, const Form& form) {
@@ -145,9 +145,7 @@ Graph::Node Graph::reshape(Node in, const Form& form) {
   Descriptor& made = make(CUDNN_BACKEND_OPERATION_RESHAPE_DESCRIPTOR, "reshape");
   made.set(CUDNN_ATTR_OPERATION_RESHAPE_XDESC, in);
   made.set(CUDNN_ATTR_OPERATION_RESHAPE_YDESC, out);
-  made.finalize();
-  operations_.push_back(made.get());
-  return out;
+  return end_operation(made, out);
 }
 
 Plan Graph::plan(const Handle& handle) {

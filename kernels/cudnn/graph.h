@@ -121,6 +121,8 @@ class Graph {
   Node between(const Form& form) { return tensor(next_id_++, form, true, false); }
   Node tensor(int64_t id, const Form& form, bool is_virtual, bool by_value);
   Descriptor& make(cudnnBackendDescriptorType_t type, const char* kind);
+  // Adds an operation to the graph that has all its attributes, and returns its result.
+  Node end_operation(Descriptor& operation, Node out);
   Node apply_pointwise(Node out, const Descriptor& how,
                        std::initializer_list<const Descriptor*> in);
 
