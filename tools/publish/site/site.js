@@ -20,13 +20,16 @@ header.querySelector(".scheme").addEventListener("click", () => {
 const input = header.querySelector("input");
 const found = document.getElementById("found");
 
-// The texts of all pages are loaded at the first search.
-let loading;
+// The texts of all pages are loaded at the first search: [path, page, anchor, heading, text].
+let loading, sections;
 function load() {
   loading ??= new Promise((resolve) => {
     const script = document.createElement("script");
     script.src = root + "assets/search.js";
-    script.onload = resolve;
+    script.onload = () => {
+      sections = SEARCH.flatMap(([path, page, all]) => all.map((section) => [path, page, ...section]));
+      resolve();
+    };
     document.head.append(script);
   });
   return loading;
@@ -69,7 +72,6 @@ async function search() {
   if (found.hidden) return;
   await load();
   const patterns = words.map((word) => patternOf([word]));
-  const sections = SEARCH.flatMap(([path, page, all]) => all.map((section) => [path, page, ...section]));
   const hits = sections.map((section) => [scoreOf(section, patterns), section])
     .filter(([score]) => score > 0).sort((a, b) => b[0] - a[0]).slice(0, 25);
   found.replaceChildren(...hits.map(([, [path, page, anchor, heading, text]]) => {
