@@ -1,13 +1,13 @@
 #include "tools/measure/roofline/table.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <map>
 #include <sstream>
 
 #include "common/model/description.h"
 #include "kernels/emulator/registers.h"
 #include "kernels/runtime/check.h"
+#include "tools/measure/roofline/print.h"
 
 namespace ladder::roofline {
 namespace {
@@ -26,13 +26,6 @@ constexpr std::string_view kLegend =
     "warp go different ways, in g++'s code; `warps` the part of the warps that a multiprocessor "
     "can\n"
     "hold and that it has.\n";
-
-template <class... Args>
-std::string print(const char* format, Args... args) {
-  char text[256];
-  std::snprintf(text, sizeof text, format, args...);
-  return text;
-}
 
 // Returns a part as a percentage; "-" if there is nothing to be part of.
 std::string percent(double part, double whole) {
@@ -72,23 +65,26 @@ std::string line_of(const Row& row, double step, bool is_measured) {
 
 }  // namespace
 
+void Row::add(const Profile& launch, const Cluster& gpu, DType dtype) {
+  const Time time = time_of(gpu, launch, dtype);
+  launches += 1;
+  seconds += time.seconds;
+  memory += time.memory;
+  units += time.units;
+  issue += time.issue;
+  instructions += time.instructions;
+  if (time.seconds > longest) {
+    longest = time.seconds;
+    bound = time.bound;
+    occupancy = most_occupancy(gpu, launch);
+  }
+  counts += launch.counts;
+}
+
 std::vector<Row> rows_of(std::span<const Profile> profiles, const Cluster& gpu, DType dtype) {
   std::map<std::string, Row> by_name;
   for (const Profile& profile : profiles) {
-    const Time time = time_of(gpu, profile, dtype);
-    Row& row = by_name[emulator::short_kernel_name(profile.name)];
-    row.launches += 1;
-    row.seconds += time.seconds;
-    row.memory += time.memory;
-    row.units += time.units;
-    row.issue += time.issue;
-    row.instructions += time.instructions;
-    if (time.seconds > row.longest) {
-      row.longest = time.seconds;
-      row.bound = time.bound;
-      row.occupancy = most_occupancy(gpu, profile);
-    }
-    row.counts += profile.counts;
+    by_name[emulator::short_kernel_name(profile.name)].add(profile, gpu, dtype);
   }
   std::vector<Row> rows;
   for (auto& [name, row] : by_name) {

@@ -22,6 +22,8 @@ struct Row {
   double memory = 0, units = 0, issue = 0;  // seconds of all launches: see Time
   double instructions = 0;                  // of warps; 0: not known
   emulator::Counts counts;
+
+  void add(const emulator::Profile& launch, const Cluster& gpu, DType dtype);
 };
 
 // Returns the rows, those that take longest first.

@@ -1,5 +1,4 @@
 // Counts what the versions do, on the emulator, and predicts how long that takes on a GPU.
-#include <cstdio>
 #include <fstream>
 #include <map>
 #include <optional>
@@ -9,39 +8,20 @@
 #include "kernels/emulator/launch.h"
 #include "kernels/emulator/registers.h"
 #include "tools/measure/roofline/gpu.h"
+#include "tools/measure/roofline/print.h"
+#include "tools/measure/roofline/table.h"
 #include "tools/measure/versions/bench.h"
 
 namespace ladder::versions {
 namespace {
 
-using emulator::Counts, emulator::Profile;
+using emulator::Counts, roofline::Row, roofline::print;
 
-// What all kernels of a version do, one after the other.
-struct Total {
-  double seconds = 0, longest = 0, occupancy = 0;
-  std::string_view bound;  // of the kernel that takes longest
-  Counts counts;
-};
-
-Total total_of(std::span<const Profile> profiles, const Cluster& gpu, DType dtype) {
-  Total total;
-  for (const Profile& profile : profiles) {
-    const roofline::Time time = roofline::time_of(gpu, profile, dtype);
-    total.seconds += time.seconds;
-    total.counts += profile.counts;
-    if (time.seconds <= total.longest) continue;
-    total.longest = time.seconds;
-    total.bound = time.bound;
-    total.occupancy = roofline::most_occupancy(gpu, profile);
-  }
+// Returns what all kernels of a version do, one after the other.
+Row total_of(std::span<const emulator::Profile> profiles, const Cluster& gpu, DType dtype) {
+  Row total;
+  for (const emulator::Profile& profile : profiles) total.add(profile, gpu, dtype);
   return total;
-}
-
-template <class... Args>
-std::string print(const char* format, Args... args) {
-  char text[256];
-  std::snprintf(text, sizeof text, format, args...);
-  return text;
 }
 
 // Microseconds by the title of the table and the version.
@@ -70,7 +50,7 @@ Measured read_measured(const std::string& path) {
 // Four digits, in a column.
 std::string digits(double value) { return print(value < 1000 ? "%10.4g" : "%10.0f", value); }
 
-std::string line_of(const Rung& rung, const Total& total) {
+std::string line_of(const Rung& rung, const Row& total) {
   const Counts& counts = total.counts;
   const double sector = number_of(emulator::kSectorBytes);
   std::string text = print("%12.1f %9.1f  %-13s", 1e6 * total.seconds,
