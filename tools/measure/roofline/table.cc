@@ -4,10 +4,10 @@
 #include <map>
 #include <sstream>
 
+#include "common/io/text.h"
 #include "common/model/description.h"
 #include "kernels/emulator/registers.h"
 #include "kernels/runtime/check.h"
-#include "tools/measure/roofline/print.h"
 
 namespace ladder::roofline {
 namespace {
@@ -29,18 +29,18 @@ constexpr std::string_view kLegend =
 
 // Returns a part as a percentage; "-" if there is nothing to be part of.
 std::string percent(double part, double whole) {
-  return whole > 0 ? print("%.0f %%", 100 * part / whole) : "-";
+  return whole > 0 ? format("%.0f %%", 100 * part / whole) : "-";
 }
 
 // Returns a number that is not known if it is 0.
-std::string known(double value, const char* format) {
-  return value > 0 ? print(format, value) : "-";
+std::string known(double value, const char* pattern) {
+  return value > 0 ? format(pattern, value) : "-";
 }
 
 // The time that was measured, in a column of its own where anything was.
 std::string measured_column(const Row& row, bool is_measured) {
   if (!is_measured) return "";
-  return row.measured > 0 ? print("%9.3f", 1e3 * row.measured) : print("%9s", "-");
+  return row.measured > 0 ? format("%9.3f", 1e3 * row.measured) : format("%9s", "-");
 }
 
 std::string line_of(const Row& row, double step, bool is_measured) {
@@ -49,18 +49,18 @@ std::string line_of(const Row& row, double step, bool is_measured) {
   const double moved = counts.memory_sectors * static_cast<double>(emulator::kSectorBytes);
   const std::string conflicts =
       counts.shared_least_cycles > 0
-          ? print("%.2f", counts.shared_cycles / counts.shared_least_cycles)
+          ? format("%.2f", counts.shared_cycles / counts.shared_least_cycles)
           : "-";
-  return print("%8.3f", 1e3 * row.seconds) + measured_column(row, is_measured) +
-         print(" %5s %5zu  %-13s %7.3f %7.3f %7s %7s", percent(row.seconds, step).c_str(),
-               row.launches, std::string(row.bound).c_str(), 1e3 * row.memory, 1e3 * row.units,
-               known(1e3 * row.issue, "%.3f").c_str(),
-               known(1e-6 * row.instructions, "%.1f").c_str()) +
-         print(" %9.1f %9.1f %6s %9s %7s %7s %6s  %s\n", asked / 1e6, moved / 1e6,
-               percent(counts.needed_bytes, moved).c_str(), conflicts.c_str(),
-               percent(counts.partial, counts.instructions).c_str(),
-               percent(counts.divergent_branches, counts.basic_blocks).c_str(),
-               percent(row.occupancy, row.occupancy > 0 ? 1 : 0).c_str(), row.name.c_str());
+  return format("%8.3f", 1e3 * row.seconds) + measured_column(row, is_measured) +
+         format(" %5s %5zu  %-13s %7.3f %7.3f %7s %7s", percent(row.seconds, step).c_str(),
+                row.launches, std::string(row.bound).c_str(), 1e3 * row.memory, 1e3 * row.units,
+                known(1e3 * row.issue, "%.3f").c_str(),
+                known(1e-6 * row.instructions, "%.1f").c_str()) +
+         format(" %9.1f %9.1f %6s %9s %7s %7s %6s  %s\n", asked / 1e6, moved / 1e6,
+                percent(counts.needed_bytes, moved).c_str(), conflicts.c_str(),
+                percent(counts.partial, counts.instructions).c_str(),
+                percent(counts.divergent_branches, counts.basic_blocks).c_str(),
+                percent(row.occupancy, row.occupancy > 0 ? 1 : 0).c_str(), row.name.c_str());
 }
 
 }  // namespace
@@ -142,14 +142,14 @@ std::string table_of(std::span<const Row> rows, const Cluster& gpu, const RunCon
   double step = 0, measured = 0;
   for (const Row& row : rows) step += row.seconds, measured += row.measured;
   const bool is_measured = measured > 0;
-  std::string text = print("%s, %s on one %s: %zu sequences of %zu tokens. %s\n\n",
-                           config.model_name.c_str(), std::string(name_of(config.dtype)).c_str(),
-                           gpu.name.c_str(), config.global_batch_size, model.sequence_length,
-                           is_measured ? "Predicted, and measured." : "Predicted, not measured.");
-  text += print("%8s%s %5s %5s  %-13s %7s %7s %7s %7s", "ms", is_measured ? " measured" : "", "",
-                "times", "bound by", "memory", "units", "issue", "million");
-  text += print(" %9s %9s %6s %9s %7s %7s %6s  %s\n", "MB asked", "MB moved", "needed", "conflicts",
-                "partial", "diverge", "warps", "kernel");
+  std::string text = format("%s, %s on one %s: %zu sequences of %zu tokens. %s\n\n",
+                            config.model_name.c_str(), std::string(name_of(config.dtype)).c_str(),
+                            gpu.name.c_str(), config.global_batch_size, model.sequence_length,
+                            is_measured ? "Predicted, and measured." : "Predicted, not measured.");
+  text += format("%8s%s %5s %5s  %-13s %7s %7s %7s %7s", "ms", is_measured ? " measured" : "", "",
+                 "times", "bound by", "memory", "units", "issue", "million");
+  text += format(" %9s %9s %6s %9s %7s %7s %6s  %s\n", "MB asked", "MB moved", "needed",
+                 "conflicts", "partial", "diverge", "warps", "kernel");
   for (const Row& row : rows) text += line_of(row, step, is_measured);
   const double tokens = static_cast<double>(config.tokens_per_step());
   const size_t dtype = static_cast<size_t>(config.dtype);
@@ -157,12 +157,12 @@ std::string table_of(std::span<const Row> rows, const Cluster& gpu, const RunCon
   const double flops = describe(model).flops_per_token() * tokens;
   const size_t pairs = model.num_layers * model.query_columns() * model.sequence_length;
   const double causal = flops - 6 * tokens * static_cast<double>(pairs);
-  text += print("\n%8.3f ms a step, %.0f tokens/s\n", 1e3 * step, tokens / step);
-  if (is_measured) text += print("%8.3f ms measured, kernel by kernel\n", 1e3 * measured);
-  text +=
-      print("MFU %s of %.1f TFLOP/s if attention counts as 12 L C T a token, %s if as 6 L C T\n",
-            percent(flops / step, peak).c_str(), peak / 1e12, percent(causal / step, peak).c_str());
-  text += print(
+  text += format("\n%8.3f ms a step, %.0f tokens/s\n", 1e3 * step, tokens / step);
+  if (is_measured) text += format("%8.3f ms measured, kernel by kernel\n", 1e3 * measured);
+  text += format(
+      "MFU %s of %.1f TFLOP/s if attention counts as 12 L C T a token, %s if as 6 L C T\n",
+      percent(flops / step, peak).c_str(), peak / 1e12, percent(causal / step, peak).c_str());
+  text += format(
       "\nAssumed: cuBLAS reaches %.3f of this rate in large tiles, takes %.2f times as long with a "
       "GELU,\nand other kernels reach %.2f of the tensor cores', each times how evenly its parts "
       "fill\n"
@@ -170,11 +170,11 @@ std::string table_of(std::span<const Row> rows, const Cluster& gpu, const RunCon
       gpu.product_efficiency[dtype], kGeluSlowdown, gpu.tensor_core_efficiency,
       gpu.multiprocessors);
   text +=
-      print(" %.2f of %.2f TB/s; %.0f exponentials a cycle and\nmultiprocessor at %.2f GHz; ",
-            gpu.memory_efficiency, gpu.memory_bandwidth / 1e12, kSpecialPerCycle, gpu.clock / 1e9);
-  text += print("%.0f instructions a cycle and multiprocessor;\n", kIssuePerCycle);
-  text += print("%.0f us between kernels.\n", 1e6 * gpu.least_kernel_seconds);
-  text += print(
+      format(" %.2f of %.2f TB/s; %.0f exponentials a cycle and\nmultiprocessor at %.2f GHz; ",
+             gpu.memory_efficiency, gpu.memory_bandwidth / 1e12, kSpecialPerCycle, gpu.clock / 1e9);
+  text += format("%.0f instructions a cycle and multiprocessor;\n", kIssuePerCycle);
+  text += format("%.0f us between kernels.\n", 1e6 * gpu.least_kernel_seconds);
+  text += format(
       "The cache counts as %.2f of its %.0f MB, of which what was used last is kept within a "
       "kernel,\n"
       "and gives each multiprocessor %.0f bytes a cycle.\n",

@@ -4,18 +4,18 @@
 #include <optional>
 #include <sstream>
 
+#include "common/io/text.h"
 #include "kernels/emulator/device_model.h"
 #include "kernels/emulator/launch.h"
 #include "kernels/emulator/registers.h"
 #include "tools/measure/roofline/gpu.h"
-#include "tools/measure/roofline/print.h"
 #include "tools/measure/roofline/table.h"
 #include "tools/measure/versions/bench.h"
 
 namespace ladder::versions {
 namespace {
 
-using emulator::Counts, roofline::Row, roofline::print;
+using emulator::Counts, roofline::Row;
 
 // Returns what all kernels of a version do, one after the other.
 Row total_of(std::span<const emulator::Profile> profiles, const Cluster& gpu, DType dtype) {
@@ -48,16 +48,16 @@ Measured read_measured(const std::string& path) {
 }
 
 // Four digits, in a column.
-std::string digits(double value) { return print(value < 1000 ? "%10.4g" : "%10.0f", value); }
+std::string digits(double value) { return format(value < 1000 ? "%10.4g" : "%10.0f", value); }
 
 std::string line_of(const Rung& rung, const Row& total) {
   const Counts& counts = total.counts;
   const double sector = number_of(emulator::kSectorBytes);
-  std::string text = print("%12.1f %9.1f  %-13s", 1e6 * total.seconds,
-                           1e-12 * rung.flops / total.seconds, std::string(total.bound).c_str());
+  std::string text = format("%12.1f %9.1f  %-13s", 1e6 * total.seconds,
+                            1e-12 * rung.flops / total.seconds, std::string(total.bound).c_str());
   if (counts.instructions == 0) {  // cuBLAS: nobody counts what is in it
-    for (int i = 0; i < 5; ++i) text += print("%10s", "-");
-    text += print(" %8s %5s", "-", "-");
+    for (int i = 0; i < 5; ++i) text += format("%10s", "-");
+    text += format(" %8s %5s", "-", "-");
   } else {
     const double least = counts.shared_least_cycles;
     for (const double count :
@@ -65,11 +65,11 @@ std::string line_of(const Rung& rung, const Row& total) {
           1e-6 * counts.instructions, 1e-9 * counts.fused_flops, 1e-9 * counts.tensor_flops}) {
       text += digits(count);
     }
-    text += least > 0 ? print(" %8.2f", counts.shared_cycles / least) : print(" %8s", "-");
-    text += print(" %5.0f", 100 * total.occupancy);
+    text += least > 0 ? format(" %8.2f", counts.shared_cycles / least) : format(" %8s", "-");
+    text += format(" %5.0f", 100 * total.occupancy);
   }
-  const std::string error = rung.error < 0 ? "-" : print("%.2f", rung.error);
-  return text + print(" %6s  %s: %s\n", error.c_str(), rung.name.c_str(), rung.idea.c_str());
+  const std::string error = rung.error < 0 ? "-" : format("%.2f", rung.error);
+  return text + format(" %6s  %s: %s\n", error.c_str(), rung.name.c_str(), rung.idea.c_str());
 }
 
 }  // namespace
@@ -107,17 +107,18 @@ bool Bench::results_are_whole() const { return false; }
 
 std::string Bench::table(const std::string& title, std::span<const Rung> rungs, Stream& stream) {
   const bool is_measured = !state_->measured.empty();
-  std::string text = title + "\n" + (is_measured ? print("%12s", "us measured") : "");
-  text += print("%12s %9s  %-13s%10s%10s%10s%10s%10s %8s %5s %6s  %s\n", "us", "TFLOP/s",
-                "bound by", "MB asked", "MB moved", "accesses", "fma", "mma", "conflict", "warps",
-                "error", "version");
+  std::string text = title + "\n" + (is_measured ? format("%12s", "us measured") : "");
+  text += format("%12s %9s  %-13s%10s%10s%10s%10s%10s %8s %5s %6s  %s\n", "us", "TFLOP/s",
+                 "bound by", "MB asked", "MB moved", "accesses", "fma", "mma", "conflict", "warps",
+                 "error", "version");
   for (const Rung& rung : rungs) {
     emulator::Profiler profiler(roofline::cache_of(state_->gpu));
     rung.run(stream);
     stream.synchronize();
     if (is_measured) {
       const auto found = state_->measured.find({title, rung.name});
-      text += found == state_->measured.end() ? print("%12s", "-") : print("%12.1f", found->second);
+      text +=
+          found == state_->measured.end() ? format("%12s", "-") : format("%12.1f", found->second);
     }
     text += line_of(rung, total_of(profiler.take(), state_->gpu, rung.dtype));
   }

@@ -1,7 +1,7 @@
 // Times the versions on a GPU, by its own clock.
 #include <algorithm>
-#include <cstdio>
 
+#include "common/io/text.h"
 #include "kernels/machine_limits.h"
 #include "kernels/runtime/check.h"
 #include "kernels/runtime/median.h"
@@ -38,16 +38,14 @@ bool Bench::results_are_whole() const { return true; }
 std::string Bench::table(const std::string& title, std::span<const Rung> rungs, Stream& stream) {
   std::vector<double> seconds;
   for (const Rung& rung : rungs) seconds.push_back(seconds_of_rung(rung, stream));
-  char line[200];
-  std::snprintf(line, sizeof line, "%12s %9s %9s %7s  %s\n", "us", "TFLOP/s", "of last", "error",
-                "version");
-  std::string text = title + "\n" + line;
+  std::string text =
+      title + "\n" +
+      format("%12s %9s %9s %7s  %s\n", "us", "TFLOP/s", "of last", "error", "version");
   for (size_t i = 0; i < rungs.size(); ++i) {
     const Rung& rung = rungs[i];
-    std::snprintf(line, sizeof line, "%12.1f %9.1f %9.3f %7.2f  %s: %s\n", 1e6 * seconds[i],
-                  1e-12 * rung.flops / seconds[i], seconds.back() / seconds[i], rung.error,
-                  rung.name.c_str(), rung.idea.c_str());
-    text += line;
+    text += format("%12.1f %9.1f %9.3f %7.2f  %s: %s\n", 1e6 * seconds[i],
+                   1e-12 * rung.flops / seconds[i], seconds.back() / seconds[i], rung.error,
+                   rung.name.c_str(), rung.idea.c_str());
   }
   return text;
 }
