@@ -332,10 +332,11 @@ TEST_CASE("17: it goes on where mpirun or tools/mpirun was killed, and still end
   CHECK_FALSE(result.timed_out);
   CHECK(result.out == "status 143\n");
   const std::vector<std::string> events = lines_with("supervisor: ", out);
-  REQUIRE(events.size() == 4);
-  for (const size_t i : {1, 2})
+  // The signal comes while the supervisor ends what is left of the third run, or soon after that.
+  CHECK((events.size() == 4 || events.size() == 5));
+  for (size_t i = 1; i + 1 < events.size(); ++i)
     CHECK_THAT(events[i], StartsWith("the ranks ended with status 137"));
-  CHECK_THAT(events[3], StartsWith("ended by signal 15"));
+  CHECK_THAT(events.back(), StartsWith("ended by signal 15"));
 }
 
 }  // namespace
