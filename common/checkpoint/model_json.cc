@@ -7,19 +7,42 @@
 namespace ladder {
 namespace {
 
+constexpr const char *kStandard = "standard", *kRslora = "rslora";  // LoraScale
+
 // Returns the members but those of the family, which family_choices() lists. A new member of the
 // model does not compile before it is in one of the two lists.
 auto sizes_of(const ModelConfig& model) {
-  const auto& [layers, heads, hidden, vocab, sequence_length, experts, ffn, untied, frozen,
+  const auto& [layers, heads, hidden, vocab, sequence_length, experts, ffn, untied, frozen, lora,
                key_value_heads, head_size, norm, norm_epsilon, positions, rope_theta, rope_scaling,
                mlp, biases, qk_norm] = model;
-  return std::tuple(layers, heads, hidden, vocab, sequence_length, experts, ffn, untied, frozen);
+  return std::tuple(layers, heads, hidden, vocab, sequence_length, experts, ffn, untied, frozen,
+                    lora);
+}
+
+Json to_json(const LoraConfig& lora) {
+  return {{"rank", lora.rank},
+          {"alpha", lora.alpha},
+          {"scale", lora.scale == LoraScale::rslora ? kRslora : kStandard},
+          {"targets", lora.targets}};
+}
+
+LoraConfig parse_lora(const Json& json, const JsonPath& reader) {
+  const std::string scale = reader.string(json, "scale");
+  if (scale != kRslora && scale != kStandard) {
+    reader.refuse("\"scale\": ", one_line(scale), ", expected ", kStandard, " or ", kRslora);
+  }
+  const Json& alpha = reader.at(json, "alpha");
+  if (!alpha.is_number()) reader.refuse("\"alpha\": expected a number");
+  return {.rank = reader.number(json, "rank", 1, 1'000'000),
+          .alpha = alpha.get<double>(),
+          .scale = scale == kRslora ? LoraScale::rslora : LoraScale::standard,
+          .targets = reader.strings(json, "targets")};
 }
 
 }  // namespace
 
 Json to_json(const ModelConfig& model) {
-  const auto& [layers, heads, hidden, vocab, sequence_length, experts, ffn, untied, frozen] =
+  const auto& [layers, heads, hidden, vocab, sequence_length, experts, ffn, untied, frozen, lora] =
       sizes_of(model);
   Json json = {{"layers", layers},
                {"heads", heads},
@@ -29,6 +52,7 @@ Json to_json(const ModelConfig& model) {
   if (ffn > 0) json["ffn"] = ffn;
   if (untied) json["untied"] = true;
   if (!frozen.empty()) json["frozen"] = frozen;
+  if (lora) json["lora"] = to_json(*lora);
   for (const auto& [choice, text] : chosen(model)) json[choice->key()] = text;
   if (experts.num_experts == 0) return json;
   json["experts"] = experts.num_experts;
@@ -38,7 +62,7 @@ Json to_json(const ModelConfig& model) {
 }
 
 std::string flags_text(const ModelConfig& model) {
-  const auto& [layers, heads, hidden, vocab, sequence_length, experts, ffn, untied, frozen] =
+  const auto& [layers, heads, hidden, vocab, sequence_length, experts, ffn, untied, frozen, lora] =
       sizes_of(model);
   std::string text = concat("--layers ", layers, " --heads ", heads, " --hidden ", hidden,
                             " --vocab ", vocab, " --sequence-length ", sequence_length);
@@ -61,7 +85,7 @@ namespace {
 void check_model(const ModelConfig& model, const JsonPath& reader) {
   try {
     check_config(model);
-    if (!model.frozen.empty()) describe(model);
+    if (!model.frozen.empty() || model.lora) describe(model);
   } catch (const UserError& error) {
     reader.refuse(one_line(error.what()));
   }
@@ -82,6 +106,7 @@ ModelConfig parse_model(const Json& json, const JsonPath& reader) {
     model.untied = true;
   }
   if (json.contains("frozen")) model.frozen = reader.strings(json, "frozen");
+  if (json.contains("lora")) model.lora = parse_lora(json["lora"], reader.in("\"lora\""));
   if (json.contains("experts")) {
     model.experts = {.num_experts = reader.number(json, "experts", 1, kMost),
                      .per_token = reader.number(json, "experts_per_token", 1, kMost),

@@ -22,6 +22,15 @@ size_t widest_inner(const Layout& layout) {
   return widest;
 }
 
+// Returns the columns of BlockWorkspace::adapters, for all sublayers.
+size_t widest_adapters(const Layout& layout) {
+  size_t widest = 0;
+  for (const Sublayer& s : dense_sublayers(layout.config())) {
+    widest = std::max(widest, widest_adapters(s));
+  }
+  return widest;
+}
+
 // Fills the table of rotary positions on the host, and brings it to the table's device.
 void make_rotary_table(TensorView table, const Rotary& rotary) {
   if (Simulation::current() != nullptr) return;  // nobody reads it
@@ -234,6 +243,7 @@ ModelWorkspace::ModelWorkspace(Memory& memory, const Layout& layout, DType dtype
   if (part_.splits_tokens) gathered_ = make(dtype, {part_.residual().padded(r) * c}, registered);
   inner_ = make(dtype, {r * inner_columns_});
   row_dot_ = make(full, {r * num_heads_});
+  adapters_ = make(dtype, {2 * r * widest_adapters(layout)});
   summed_ = make(full, {summed_elements(layout, dtype, r, k)}, registered);
   const ModelConfig& config = layout.config();
   if (config.positions == Positions::rotary && layout.has(OperationKind::block)) {
@@ -266,7 +276,8 @@ BlockWorkspace ModelWorkspace::block(const Activations& a) const {
           TensorView(summed_.view().data(), inner.dtype(), inner.device(), {r, head_columns_}),
       .inner = inner.elements(0, {r, inner_columns_}),
       .row_dot = row_dot_.view().elements(0, {a.batch(), num_heads_, a.tokens()}),
-      .rotary_table = rotary_table_};
+      .rotary_table = rotary_table_,
+      .adapters = adapters_};
 }
 
 ClassifierWorkspace ModelWorkspace::classifier() const {

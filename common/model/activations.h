@@ -141,7 +141,8 @@ class ModelWorkspace {
   size_t hidden_, inner_columns_, head_columns_, num_heads_,
       num_logits_ = 0;  // num_logits_ without padding
   ModelPartition part_;
-  Tensor d_residual_, gathered_, inner_, row_dot_, rotary_table_, losses_, logits_, dlogits_;
+  Tensor d_residual_, gathered_, inner_, row_dot_, rotary_table_, adapters_;
+  Tensor losses_, logits_, dlogits_;
   // What tensor-parallel ranks sum: BlockWorkspace::hidden, then the classifier's statistics.
   Tensor summed_;
 };

@@ -2,6 +2,7 @@
 
 #include <ranges>
 
+#include "common/model/adapters.h"
 #include "common/model/linear.h"
 #include "common/model/mlp_core.h"
 #include "common/model/norm.h"
@@ -51,6 +52,15 @@ struct SublayerCall {
   ConstTensorView w(P::Index i) const { return block.weights[sublayer.parameter(i)]; }
   TensorView inner(const Shape& shape) const { return block.workspace.inner.elements(0, shape); }
   bool is(Core core) const { return sublayer.core == core; }
+  // Return the adapters of the two linear layers.
+  Adapters first_adapters() const {
+    return {sublayer.first, block.weights, sublayer.parameter(P::first_weight),
+            block.workspace.adapters};
+  }
+  Adapters second_adapters() const {
+    return {sublayer.second, block.weights, sublayer.parameter(P::second_weight),
+            block.workspace.adapters};
+  }
   // Returns q's and k's. Those of q come first in both of the activations. REQUIRES: norms_heads.
   std::array<NormedHeads, 2> normed_heads() const {
     const size_t rows = a[A::heads].shape()[0], size = sublayer.head_size();
@@ -110,6 +120,7 @@ void first_forward(Stream& stream, const SublayerCall& s, bool with_core) {
   const ConstTensorView rows = s.block.tensor.enter(stream, s.a[A::norm], s.block.workspace.hidden);
   if (with_core) return matmul_bias_gelu(stream, s.a[A::core], s.a[A::first], rows, weight, bias);
   linear_forward(stream, s.a[A::first], rows, weight, bias, s.sublayer.first.out_first);
+  s.first_adapters().forward(stream, s.a[A::first], rows);
   if (s.sublayer.norms_heads) {
     for (const NormedHeads& of : s.normed_heads()) {
       head_norm_forward(stream, s.a[A::first], of.before, of.rstd, of.heads, s.w(of.weight),
@@ -125,10 +136,12 @@ void second_forward(Stream& stream, const SublayerCall& s) {
   const ConstTensorView weight = s.w(P::second_weight), bias = s.w(P::second_bias);
   const bool out_first = s.sublayer.second.out_first;
   if (!s.block.tensor.is_split()) {
-    return matmul_residual(stream, s.a[A::out], core, weight, bias, s.in(), out_first);
+    matmul_residual(stream, s.a[A::out], core, weight, bias, s.in(), out_first);
+    return s.second_adapters().forward(stream, s.a[A::out], core);
   }
   // The ranks sum their products before the bias is added, so that it counts once.
   linear_forward(stream, partial, core, weight, {}, out_first);
+  s.second_adapters().forward(stream, partial, core);
   const ConstTensorView sum = s.block.tensor.leave(stream, partial);
   add_residual(stream, s.a[A::out], s.in(), sum, bias);
 }
@@ -142,7 +155,9 @@ void sublayer_forward(Stream& stream, const SublayerCall& s, const BlockOperatio
                  in, s.w(P::norm_weight), s.w(P::norm_bias));
   }
   if (s.sublayer.num_experts > 0) return;
-  const bool is_fused = s.is(Core::gelu) && runs(O::first) && runs(O::core);
+  // GELU comes after what adapters add.
+  const bool is_fused =
+      s.is(Core::gelu) && runs(O::first) && runs(O::core) && s.first_adapters().empty();
   if (runs(O::first)) first_forward(stream, s, is_fused);
   if (runs(O::core) && !is_fused) core_forward(stream, s);
   if (runs(O::second)) second_forward(stream, s);
@@ -177,7 +192,8 @@ CoreGradients gradients_of_core(const SublayerCall& s, bool with_weights) {
   const TensorView inner = s.inner(s.is(Core::swiglu) ? core : first);
   if (s.is(Core::attention)) return {s.block.workspace.d_core, inner, false};
   const bool is_in_place = s.is(Core::swiglu) || !with_weights;
-  return {inner, is_in_place ? s.a[A::first] : inner, s.is(Core::gelu) && with_weights};
+  const bool is_fused = s.is(Core::gelu) && with_weights && s.second_adapters().empty();
+  return {inner, is_in_place ? s.a[A::first] : inner, is_fused};
 }
 
 // Backward of second, core and first: all of it, or the half `input`. Returns the gradient with
@@ -195,20 +211,27 @@ ConstTensorView linears_backward(Stream& stream, const SublayerCall& s, TensorVi
   } else {
     linear_backward_input(stream, core.d_core, d_out, s.w(P::second_weight), second.out_first);
   }
-  TensorParallel::Pending normed;
+  const Adapters first_adapters = s.first_adapters(), second_adapters = s.second_adapters();
+  second_adapters.backward_input(stream, core.d_core, d_out);
+  second_adapters.backward_weight(stream, gradients, d_out, s.a[A::core]);
   if (with_weights) {
     linear_backward_weight(stream, g(P::second_weight), {}, d_out, s.a[A::core], second.out_first);
     // Of the rows of this rank alone.
     if (!g(P::second_bias).empty()) bias_backward(stream, g(P::second_bias), d_residual);
-    if (!g(P::first_weight).empty()) normed = tensor.enter_again(stream, s.a[A::norm], gathered);
+  }
+  TensorParallel::Pending normed;
+  if ((with_weights && !g(P::first_weight).empty()) || !first_adapters.empty()) {
+    normed = tensor.enter_again(stream, s.a[A::norm], gathered);
   }
   if (!core.is_fused) core_backward(stream, s, core.d_first, core.d_core, gradients);
   // The weight's half finds d_first where `first` lay.
   if (s.is(Core::attention) && !with_weights) copy(stream, s.a[A::first], core.d_first);
   linear_backward_input(stream, scratch, core.d_first, s.w(P::first_weight), first.out_first);
+  first_adapters.backward_input(stream, scratch, core.d_first);
   TensorParallel::Pending d_normed = tensor.enter_backward(stream, scratch);
+  normed.work.wait(stream);
+  first_adapters.backward_weight(stream, gradients, core.d_first, normed.rows);
   if (with_weights) {
-    normed.work.wait(stream);
     linear_backward_weight(stream, g(P::first_weight), g(P::first_bias), core.d_first, normed.rows,
                            first.out_first);
   }

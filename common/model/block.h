@@ -13,6 +13,7 @@
 // tokens (sequence parallelism).
 #pragma once
 
+#include <algorithm>
 #include <span>
 
 #include "common/model/context_parallel.h"
@@ -40,6 +41,7 @@ struct BlockWorkspace {
   TensorView inner;     // (R, W) in the compute dtype; W is the largest inner_columns()
   TensorView row_dot;   // (B, NH / N, T) in the accumulation dtype, for attention_backward
   ConstTensorView rotary_table;  // (positions, head size), if positions are rotary (rotary.h)
+  TensorView adapters;           // (2 R widest_adapters()) in the compute dtype; may be empty
 };
 
 // A block and what it works with. `in` (n, C) is the residual stream before the block.
@@ -62,6 +64,11 @@ inline size_t inner_columns(const Sublayer& sublayer, size_t tensor_size) {
                                        : split_outputs(sublayer.first.parts, tensor_size);
 }
 
+// Returns the most columns that adapters of one linear layer need together (adapters.h).
+inline size_t widest_adapters(const Sublayer& sublayer) {
+  return std::max(sublayer.first.adapter_columns(), sublayer.second.adapter_columns());
+}
+
 // Computes the activations: those of the given operations, as far as the block has them itself.
 // What these read of the other operations must be there. The same `in` gives the same bits each
 // time. Asynchronous on the stream.
@@ -80,13 +87,13 @@ enum class BackwardHalf { both, input, weight };
 //
 // In two halves it does the same with the same bits. The half `input` turns d_residual into the
 // gradient with respect to the block's input, which the block before waits for, and adds the
-// gradients of the norms' parameters. The half `weight`, which may run any time later, adds
-// those of the linear layers; it reads neither weights, d_residual nor `in`. For it the first half
-// writes the gradients of the linear layers' outputs over activations that backward has used up:
-// `first` and `out` of each sublayer. So the halves need no memory of their own, but a
-// micro-batch's activations stay in use until the second half. If ranks split the rows of the
-// residual stream, both halves gather the rows of the two gradients that are split, since there is
-// no room to keep them. [Qi23] REQUIRES, for halves: no experts.
+// gradients of the norms' parameters and of adapters. The half `weight`, which may run any time
+// later, adds those of the linear layers' weights and biases; it reads neither weights, d_residual
+// nor `in`. For it the first half writes the gradients of the linear layers' outputs over
+// activations that backward has used up: `first` and `out` of each sublayer. So the halves need no
+// memory of their own, but a micro-batch's activations stay in use until the second half. If ranks
+// split the rows of the residual stream, both halves gather the rows of the two gradients that are
+// split, since there is no room to keep them. [Qi23] REQUIRES, for halves: no experts.
 void block_backward(Stream& stream, const BlockCall& block, TensorView d_residual,
                     const UnitView& gradients, BackwardHalf half = BackwardHalf::both);
 

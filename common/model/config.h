@@ -31,6 +31,23 @@ enum class MlpCore { gelu, swiglu };
 enum class Biases { all, qkv, none };
 enum class QkNorm { none, rmsnorm };  // of q and k, each head by itself
 
+// The factor of low-rank adapters: alpha / r [Hu21], or alpha / sqrt(r) [Kalajdzievski23].
+enum class LoraScale { standard, rslora };
+
+// Low-rank adapters of some linear layers of every block: out = x W + b + s (x A^T) B^T, with A
+// (r, inputs) and B (outputs, r). [Hu21 LoRA]
+struct LoraConfig {
+  size_t rank = 8;  // r
+  double alpha = 16;
+  LoraScale scale = LoraScale::standard;
+  // The layers, in their order in a block: "attn.c_attn" (lora_targets() in lora.h).
+  std::vector<std::string> targets = {};
+
+  double factor() const;  // s
+
+  bool operator==(const LoraConfig&) const = default;
+};
+
 struct ModelConfig {
   size_t num_layers = 0;       // L
   size_t num_heads = 0;        // NH
@@ -44,6 +61,7 @@ struct ModelConfig {
   bool untied = false;
   // The names of units and of parameters that are not trained ("wte", "h.0.mlp.c_fc.weight").
   std::vector<std::string> frozen = {};
+  std::optional<LoraConfig> lora = {};  // the adapters; what they go with need not be frozen
 
   // What follows makes the family (family.h has the flags). The defaults are GPT-2's.
   size_t key_value_heads = 0;  // heads of k and v, each for NH / so many of q; 0 = NH [Ainslie23]

@@ -39,6 +39,14 @@ void take_columns(Parameter& held, const SliceOfTensor& slice, size_t groups) {
   held.ranges = {slice.index * count, count, group};
 }
 
+// Does the same with rows, where the groups divide them.
+void take_rows_of_groups(Parameter& held, const SliceOfTensor& slice, size_t groups) {
+  const size_t columns = held.full_shape[1], group = held.full_shape[0] / groups;
+  const size_t count = group / slice.count;
+  held.shape = {groups * count, columns};
+  held.ranges = {slice.index * count * columns, count * columns, group * columns};
+}
+
 void take_rows(Parameter& held, const SliceOfTensor& slice) {
   const size_t rows = held.full_shape[0], columns = held.full_shape[1];
   const size_t most = most_rows(held.full_shape, slice);
@@ -159,13 +167,22 @@ Parameter Layout::hold(const ParameterSpec& spec) const {
   const size_t count = num_slices(spec.most_slices, part_.tensor_size);
   held.copies = part_.tensor_size / count;
   const SliceOfTensor slice = {part_.tensor_rank / held.copies, count};
-  if (spec.split == TensorSplit::rows) {
-    take_rows(held, slice);
-    held.most_elements = most_rows(spec.shape, slice) * spec.shape[1];
-  } else {
-    take_columns(held, slice, spec.split == TensorSplit::qkv_columns ? 3 : 1);
-    held.most_elements = held.shape.num_elements();
+  switch (spec.split) {
+    case TensorSplit::none:
+      break;
+    case TensorSplit::rows:
+      take_rows(held, slice);
+      held.most_elements = most_rows(spec.shape, slice) * spec.shape[1];
+      return held;
+    case TensorSplit::columns:
+    case TensorSplit::qkv_columns:
+      take_columns(held, slice, spec.split == TensorSplit::columns ? 1 : 3);
+      break;
+    case TensorSplit::qkv_rows:
+      take_rows_of_groups(held, slice, 3);
+      break;
   }
+  held.most_elements = held.shape.num_elements();
   return held;
 }
 

@@ -8,6 +8,7 @@
 
 #include "common/model/description.h"
 #include "common/model/parameter.h"
+#include "common/model/unit_view.h"
 
 namespace ladder {
 
@@ -84,31 +85,6 @@ void for_parameters_in(const Layout& layout, size_t first, size_t last, Body bod
     }
   }
 }
-
-// A view of a unit's parameters (or gradients), padding included. view[i] is the tensor of all
-// parameters with index i. It is empty if these have no elements: as the gradient of frozen ones.
-template <class View>
-class BasicUnitView {
- public:
-  // `flat` has unit.padded_elements elements. It and `unit` must outlive this view.
-  BasicUnitView(const Unit& unit, View flat) : unit_(&unit), flat_(flat) {}
-  View operator[](size_t index) const {
-    const Parameter* first = nullptr;
-    size_t rows = 0;
-    for (const Parameter& parameter : unit_->parameters) {
-      if (parameter.index != index || parameter.shape.num_elements() == 0) continue;
-      first = first == nullptr ? &parameter : first;
-      rows += parameter.shape[0];
-    }
-    return first == nullptr ? View() : flat_.elements(first->offset, first->shape.with_rows(rows));
-  }
-
- private:
-  const Unit* unit_;
-  View flat_;
-};
-using UnitView = BasicUnitView<TensorView>;
-using ConstUnitView = BasicUnitView<ConstTensorView>;
 
 // Return the unit's part of a flat buffer, padding included, and its view.
 template <class View>

@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "common/model/lora.h"
 #include "kernels/runtime/cost.h"
 
 namespace ladder {
@@ -79,7 +80,14 @@ std::vector<Sublayer> llama_sublayers(const ModelConfig& config) {
            .core = Core::swiglu}};
 }
 
-double weights_of(const Linear& linear) { return number_of(linear.in * linear.out); }
+// Returns the weights by which a product multiplies, those of adapters too.
+double weights_of(const Linear& linear) {
+  double weights = number_of(linear.in * linear.out);
+  for (const LinearPart& part : linear.parts) {
+    if (part.is_adapted) weights += number_of(linear.adapter_rank * (linear.in + part.out));
+  }
+  return weights;
+}
 
 }  // namespace
 
@@ -99,8 +107,14 @@ BlockOperations in_all_sublayers(SublayerOperation::Index operation) {
   return operations;
 }
 
-std::vector<Sublayer> dense_sublayers(const ModelConfig& config) {
+std::vector<Sublayer> sublayers_without_adapters(const ModelConfig& config) {
   return config.is_gpt2() ? gpt2_sublayers(config) : llama_sublayers(config);
+}
+
+std::vector<Sublayer> dense_sublayers(const ModelConfig& config) {
+  std::vector<Sublayer> sublayers = sublayers_without_adapters(config);
+  if (config.lora) add_adapters(sublayers, *config.lora);
+  return sublayers;
 }
 
 std::vector<Sublayer> sublayers_of(const ModelConfig& config, size_t block) {

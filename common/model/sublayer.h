@@ -7,61 +7,15 @@
 // files differ, too. q and k are normed and turned, if at all, in place and as a part of `first`.
 #pragma once
 
-#include <algorithm>
 #include <array>
 #include <bitset>
 #include <cstddef>
 #include <vector>
 
 #include "common/model/config.h"
-#include "kernels/runtime/tensor.h"
+#include "common/model/linear_layer.h"
 
 namespace ladder {
-
-// The part of a tensor that each of N tensor-parallel ranks holds [Shoeybi19, section 3].
-enum class TensorSplit {
-  none,        // all of it
-  rows,        // ceil(rows / N) rows; the last ranks may have fewer
-  columns,     // an N-th of the columns, or of the elements of a vector
-  qkv_columns  // an N-th of the columns of each of q, k and v, which lie side by side
-};
-
-inline constexpr double kInitialDeviation = 0.02;  // of weights [Radford19 GPT-2]
-
-// Some outputs of a linear layer, which have a weight (and a bias) of their own. All parts of a
-// layer are computed as one product.
-struct LinearPart {
-  const char* name;  // "c_attn", or "q_proj"
-  size_t out;
-  // If it is not 0, ranks split the part into so many slices at most, and consecutive ranks have
-  // copies of a slice: as k and v, where there are fewer heads of them than ranks.
-  size_t most_slices = 0;
-};
-// Returns the slices into which so many ranks split what has `most_slices` of them.
-constexpr size_t num_slices(size_t most_slices, size_t tensor_size) {
-  return most_slices == 0 ? tensor_size : std::min(tensor_size, most_slices);
-}
-// Returns the outputs of these parts that one of `tensor_size` ranks has, which split them.
-size_t split_outputs(const std::vector<LinearPart>& parts, size_t tensor_size);
-
-// A linear layer before any split. GPT-2's weights are stored (in, out), and the Llama family's
-// (out, in), as their files have them: so the weights of several parts, one after the other in
-// memory, are one matrix, too. A bias is (out). Ranks that split a weight by its outputs split the
-// bias too.
-struct Linear {
-  std::vector<LinearPart> parts;
-  size_t in, out;  // `out` is that of all parts
-  TensorSplit split;
-  double initial_deviation;  // of the weight's elements; the bias begins with zeros
-  bool has_bias = true;
-  bool out_first = false;  // whether the weight is (out, in)
-
-  Shape weight_shape(const LinearPart& part) const {
-    return out_first ? Shape{part.out, in} : Shape{in, part.out};
-  }
-  // Whether ranks split the outputs; otherwise they split the inputs.
-  bool splits_outputs() const { return (split == TensorSplit::rows) == out_first; }
-};
 
 // What lies between the two linear layers. SwiGLU's input has two halves (kernels/swiglu.h).
 enum class Core { attention, gelu, swiglu };
@@ -70,24 +24,31 @@ enum class Core { attention, gelu, swiglu };
 struct SublayerOperation {
   enum Index : size_t { norm, first, core, second, kCount };
 };
-// The parameters of a sublayer, in their order in its block's unit. A sublayer may lack some.
+// The parameters of a sublayer, in their order in its block's unit. A sublayer may lack some. Those
+// of a linear layer follow its weight, as in LinearParameter.
 struct SublayerParameter {
   enum Index : size_t {
     norm_weight,
     norm_bias,
     first_weight,
     first_bias,
-    query_norm,
+    query_norm = first_weight + LinearParameter::kCount,
     key_norm,
     second_weight,
     second_bias,
-    kCount
+    kCount = second_weight + LinearParameter::kCount
   };
 };
 // The parameters of an expert, which is an MLP without its norm, in their order in the unit of its
-// block's experts: expert e has them from e * kCount on. An expert may lack the biases.
+// block's experts: expert e has them from e * kCount on. An expert may lack some.
 struct ExpertParameter {
-  enum Index : size_t { first_weight, first_bias, second_weight, second_bias, kCount };
+  enum Index : size_t {
+    first_weight,
+    first_bias,
+    second_weight = LinearParameter::kCount,
+    second_bias,
+    kCount = 2 * LinearParameter::kCount
+  };
 };
 // What a sublayer's forward saves for backward: the outputs of its operations, mean and rstd of the
 // norm, q's and k's heads before their norms, with rstd, and statistics: attention's logsumexp.
@@ -135,6 +96,7 @@ struct Sublayer {
 };
 
 // Returns the sublayers of a block without experts, and those of block `block` of the model.
+std::vector<Sublayer> sublayers_without_adapters(const ModelConfig& config);  // nor experts
 std::vector<Sublayer> dense_sublayers(const ModelConfig& config);
 std::vector<Sublayer> sublayers_of(const ModelConfig& config, size_t block);
 

@@ -5,6 +5,7 @@
 
 #include "common/io/printable.h"
 #include "common/model/description.h"
+#include "common/model/lora.h"
 #include "kernels/runtime/check.h"
 
 namespace ladder {
@@ -45,6 +46,22 @@ std::vector<std::string> all_but_last(const ModelDescription& model, size_t coun
   return names;
 }
 
+// A unit without adapters is named as a whole.
+std::vector<std::string> all_but_adapters(const ModelDescription& model) {
+  const auto is_trained = [](const ParameterSpec& parameter) { return is_adapter(parameter.name); };
+  std::vector<std::string> names;
+  for (const UnitSpec& unit : model.units) {
+    if (std::ranges::none_of(unit.parameters, is_trained)) {
+      names.push_back(unit.name);
+      continue;
+    }
+    for (const ParameterSpec& parameter : unit.parameters) {
+      if (!is_trained(parameter)) names.push_back(parameter.name);
+    }
+  }
+  return names;
+}
+
 // Returns K of "last-K", without signs and leading zeros; 0 if the choice is not so written.
 size_t last_of(const std::string& choice) {
   if (!choice.starts_with(kLast)) return 0;
@@ -69,19 +86,25 @@ std::vector<std::string> frozen_names(const ModelConfig& model, const std::strin
     }
     return all_but_biases(describe_unfrozen(model));
   }
+  if (choice == kTrainLora) {
+    check(model.lora.has_value(), "--train lora: the model has no adapters");
+    return all_but_adapters(describe_unfrozen(model));
+  }
   const size_t count = last_of(choice), layers = model.num_layers;
   if (choice.starts_with(kLast) && (count == 0 || count > layers)) {
     refuse("the model has ", counted(layers, "block"), "; take ", kLast, "1",
            layers > 1 ? concat(" to ", kLast, layers) : "");
   }
   if (count == 0)
-    refuse("expected ", kTrainAll, ", ", kBias, " or ", kLast, "K, the last K blocks");
+    refuse("expected ", kTrainAll, ", ", kBias, ", ", kTrainLora, " or ", kLast,
+           "K, the last K blocks");
   return all_but_last(describe_unfrozen(model), count);
 }
 
 std::string train_choice(const ModelConfig& model) {
   if (model.frozen.empty()) return kTrainAll;
   const ModelDescription whole = describe_unfrozen(model);
+  if (model.lora) return model.frozen == all_but_adapters(whole) ? kTrainLora : "";
   if (model.is_gpt2() && model.frozen == all_but_biases(whole)) return std::string(kBias);
   for (size_t count = 1; count <= model.num_layers; ++count) {
     if (model.frozen == all_but_last(whole, count)) return concat(kLast, count);
@@ -91,6 +114,7 @@ std::string train_choice(const ModelConfig& model) {
 
 std::string train_text(const ModelConfig& model) {
   const std::string choice = train_choice(model);
+  if (choice == kTrainLora) return concat("--train lora, ", lora_text(*model.lora));
   if (!choice.empty()) return "--train " + choice;
   std::string text = "frozen ";
   for (const std::string& name : model.frozen) {

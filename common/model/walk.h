@@ -44,8 +44,8 @@ struct Use {
 std::vector<Use> training_walk(const Layout& layout, const RecomputePlan& plan = {});
 
 // Returns the same walk with backward in two halves: all backward_input uses, which lead to the
-// gradient of this part's input, and then all backward_weight uses. A layernorm's parameters get
-// their gradient in the first half, embeddings and linear layers in the second one.
+// gradient of this part's input, and then all backward_weight uses. A layernorm's parameters
+// and adapters get their gradient in the first half, embeddings and linear layers in the second.
 // REQUIRES: the walk recomputes nothing.
 std::vector<Use> in_two_halves(const Layout& layout, const std::vector<Use>& walk);
 

@@ -8,6 +8,7 @@
 
 #include "common/io/path.h"
 #include "common/io/printable.h"
+#include "common/model/lora.h"
 #include "kernels/elementwise.h"
 #include "kernels/runtime/random.h"
 
@@ -75,20 +76,23 @@ bool same_shape(const std::vector<size_t>& file, const Shape& expected) {
 
 }  // namespace
 
+void initialize_parameter(Stream& stream, const Parameter& parameter, uint64_t seed, size_t first,
+                          TensorView elements) {
+  if (parameter.initial_deviation == 0) return fill(stream, elements, parameter.initial_value);
+  const uint64_t key = random_key(seed, parameter.name);
+  for_ranges_in(parameter, first, first + elements.num_elements(),
+                [&](size_t own, size_t at, size_t count) {
+                  fill_normal(stream, elements.rows(own - first, count), key, at,
+                              parameter.initial_deviation);
+                });
+}
+
 void initialize_parameters(Stream& stream, const Layout& layout, uint64_t seed, size_t first,
                            TensorView span) {
   for_parameters_in(layout, first, first + span.num_elements(),
                     [&](const Parameter& parameter, size_t begin, size_t from, size_t to) {
-                      const TensorView part = span.rows(from - first, to - from);
-                      if (parameter.initial_deviation == 0) {
-                        return fill(stream, part, parameter.initial_value);
-                      }
-                      const uint64_t key = random_key(seed, parameter.name);
-                      for_ranges_in(parameter, from - begin, to - begin,
-                                    [&](size_t own, size_t at, size_t count) {
-                                      fill_normal(stream, part.rows(own + begin - from, count), key,
-                                                  at, parameter.initial_deviation);
-                                    });
+                      initialize_parameter(stream, parameter, seed, from - begin,
+                                           span.rows(from - first, to - from));
                     });
 }
 
@@ -110,8 +114,12 @@ std::vector<SafetensorsWriter::Tensor> tensors_of(const ModelDescription& model,
 
 WeightsFile::WeightsFile(const std::string& path, const Layout& layout)
     : path_(path), reader_(named_by("--init", [&] { return SafetensorsFiles(path); })) {
+  const auto has_adapter = [](const SafetensorsEntry& entry) { return is_adapter(entry.name); };
+  const bool has_adapters = std::ranges::any_of(reader_.entries(), has_adapter);
   for (const Unit& unit : layout.units()) {
-    for (const Parameter& parameter : unit.parameters) check_tensor(parameter, layout);
+    for (const Parameter& parameter : unit.parameters) {
+      if (has_adapters || !is_adapter(parameter.name)) check_tensor(parameter, layout);
+    }
   }
   check_extra_tensors(layout);
   if (!layout.config().untied) check_tied_head(layout);
@@ -210,6 +218,7 @@ void WeightsFile::check_values(const Layout& layout, DType dtype) const {
   std::vector<double> buffer(kPart);  // large enough for every dtype
   for (const Unit& unit : layout.units()) {
     for (const Parameter& parameter : unit.parameters) {
+      if (!has(parameter)) continue;
       const size_t num_elements = parameter.full_shape.num_elements();
       for (size_t first = 0; first < num_elements; first += kPart) {
         const size_t count = std::min(kPart, num_elements - first);

@@ -18,6 +18,9 @@ namespace ladder {
 // stream.
 void initialize_parameters(Stream& stream, const Layout& layout, uint64_t seed, size_t first,
                            TensorView span);
+// Does the same with elements [first, first + n) of what is held of one parameter.
+void initialize_parameter(Stream& stream, const Parameter& parameter, uint64_t seed, size_t first,
+                          TensorView elements);
 
 // Returns what a file with every tensor of the model declares, or with those that are trained: in
 // the order of the description, in `dtype`, each under its published name with `prefix` before it.
@@ -35,16 +38,19 @@ std::vector<SafetensorsWriter::Tensor> tensors_of(const ModelDescription& model,
 class WeightsFile {
  public:
   // Opens the file, or the files of the folder. Throws a UserError that names --init unless they
-  // have every parameter of the layout in its full shape, and nothing else. REQUIRES: the layout of
-  // a whole model.
+  // have every parameter of the layout in its full shape, and nothing else. Adapters (lora.h) are
+  // all there, or none. REQUIRES: the layout of a whole model.
   WeightsFile(const std::string& path, const Layout& layout);
+
+  // Returns whether the file has the parameter. It has all that are no adapters.
+  bool has(const Parameter& parameter) const { return find(parameter.name) != nullptr; }
 
   // Reads a whole parameter into `destination`, which is host memory with the parameter's full
   // shape, and converts it to the destination's dtype. If a value is NaN or infinite, in the file
   // or after the conversion, it throws a UserError that names --init, tensor, element and value.
   void read(const Parameter& parameter, TensorView destination) const;
-  // Throws the same UserError if read() of any parameter into `dtype` would throw one. It reads the
-  // whole file.
+  // Throws the same UserError if read() of any parameter that the file has into `dtype` would throw
+  // one. It reads the whole file.
   void check_values(const Layout& layout, DType dtype) const;
 
  private:

@@ -3,6 +3,7 @@
 #include "common/io/path.h"
 #include "common/io/printable.h"
 #include "common/model/family.h"
+#include "common/model/lora.h"
 #include "common/model/published_config.h"
 #include "common/train/flags/inputs.h"
 #include "common/train/flags/validators.h"
@@ -74,9 +75,46 @@ void ModelFlags::add_to(CLI::App& app, RunConfig& config) {
       ->group("Model");
   app.add_option(
          "--train", train_,
-         "What is trained, the rest is frozen: all, bias (the biases of a GPT-2), or last-K "
-         "(the last K blocks and the final norm) [all]")
+         "What is trained, the rest is frozen: all, bias (the biases of a GPT-2), last-K "
+         "(the last K blocks and the final norm), or lora (low-rank adapters of linear layers, "
+         "which are added to the model) [all]")
       ->group("Model");
+  lora_.add_to(app);
+}
+
+void LoraFlags::add_to(CLI::App& app) {
+  const auto add = [&](const char* name, auto& value, const char* text) {
+    CLI::Option* flag = app.add_option(name, value, text)->group("Model");
+    flags_.push_back(flag);
+    return flag;
+  };
+  add("--lora-rank", rank_, "Rank r of the adapters of --train lora [8]")
+      ->check(whole(1, 1'000'000));
+  add("--lora-alpha", alpha_, "Their output is multiplied with alpha / r [16]")
+      ->check(real(0, 1e6, true));
+  add("--lora-targets", targets_,
+      "The layers that have one, with commas: qkv, proj; of a GPT-2 fc, mlp-proj; of a Llama gate, "
+      "up, down; or published names [qkv]")
+      ->join(',');  // a file of flags splits at commas
+  add("--lora-scale", scale_, "standard = alpha / r, or rslora = alpha / sqrt(r) [standard]")
+      ->check(CLI::IsMember({"standard", "rslora"}));
+}
+
+ModelConfig LoraFlags::applied_to(ModelConfig model, const std::string& train) const {
+  model.lora.reset();
+  if (train != kTrainLora) {
+    for (const CLI::Option* flag : flags_) {
+      if (flag->count() == 0) continue;
+      throw UserError(concat(flag->get_name(), ": goes with --train lora"));
+    }
+    return model;
+  }
+  const LoraConfig usual;
+  model.lora = {.rank = rank_.value_or(usual.rank),
+                .alpha = alpha_.value_or(usual.alpha),
+                .scale = scale_ == "rslora" ? LoraScale::rslora : LoraScale::standard,
+                .targets = lora_targets(model, targets_.empty() ? "qkv" : targets_)};
+  return model;
 }
 
 namespace {
@@ -116,6 +154,7 @@ const ModelPreset& ModelFlags::resolve(RunConfig& config) const {
     named_by(concat("--model ", config.model_name, ": --init").c_str(),
              [&] { require_same_model(file, config.model); });
   }
+  config.model = lora_.applied_to(config.model, train_);
   config.model.frozen = frozen_names(config.model, train_);
   return *preset;
 }

@@ -26,6 +26,21 @@ class SizeFlags {
   std::vector<std::string> choices_;  // as in family_choices(); empty if not given
 };
 
+// The flags of low-rank adapters, which go with --train lora.
+class LoraFlags {
+ public:
+  void add_to(CLI::App& app);
+  // Returns the model with the adapters that the flags describe, if `train` is "lora", or as it is.
+  // Throws a UserError that names a flag which is given without, or asks for what the model lacks.
+  ModelConfig applied_to(ModelConfig model, const std::string& train) const;
+
+ private:
+  std::vector<const CLI::Option*> flags_;
+  std::optional<size_t> rank_;
+  std::optional<double> alpha_;
+  std::string targets_, scale_;  // empty: not given
+};
+
 class ModelFlags {
  public:
   // Adds the flags. `config`, which must live until the app has parsed, gets those that are texts.
@@ -42,6 +57,7 @@ class ModelFlags {
   const CLI::Option* preset_ = nullptr;
   SizeFlags sizes_;
   std::string train_ = kTrainAll;
+  LoraFlags lora_;
 };
 
 }  // namespace ladder

@@ -78,7 +78,8 @@ void Checkpoints::compare(const CheckpointIndex& index) {
   const std::string& path = resumed_->path();
   ModelConfig trained_as_here = index.model;
   trained_as_here.frozen = config_.model.frozen;
-  if (same_model(trained_as_here, config_.model) && index.model.frozen != config_.model.frozen) {
+  trained_as_here.lora = config_.model.lora;
+  if (same_model(trained_as_here, config_.model) && !same_model(index.model, config_.model)) {
     throw UserError(concat(path, ": was trained with ", train_text(index.model), ", this run has ",
                            train_text(config_.model),
                            ", and there are moments only of what was trained; take the same, or "

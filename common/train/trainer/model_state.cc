@@ -99,6 +99,10 @@ void ModelState::load(const WeightsFile* file, const Layout& layout, TensorView 
   }
   for (const Slice& slice : held_slices(layout, rank_, buffer)) {
     const Parameter& parameter = *slice.parameter;
+    if (!file->has(parameter)) {  // a new adapter
+      initialize_parameter(stream, parameter, context_.config.seed, slice.first, slice.view);
+      continue;
+    }
     const TensorView host(staging_.view().data(), buffer.dtype(), DeviceType::cpu,
                           parameter.full_shape);
     file->read(parameter, host);

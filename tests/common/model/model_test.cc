@@ -1,5 +1,6 @@
 // The whole model: finite differences, row blocks, smaller micro-batches, logits, order of hooks.
 #include "common/model/classifier.h"
+#include "common/model/lora.h"
 #include "kernels/runtime/threads.h"
 #include "tests/common/model/support.h"
 
@@ -17,6 +18,20 @@ ModelConfig small_with(size_t ffn, bool untied) {
   config.untied = untied;
   return config;
 }
+
+// The model with adapters, of which nothing is frozen.
+ModelConfig with_adapters(ModelConfig config, const std::string& targets, LoraScale scale) {
+  config.lora = {.rank = 3, .alpha = 4, .scale = scale, .targets = lora_targets(config, targets)};
+  return config;
+}
+
+const ModelConfig kAdapted[] = {
+    with_adapters(kSmall, "qkv,proj,fc,mlp-proj", LoraScale::standard),
+    with_adapters(small_with(20, true), "fc", LoraScale::rslora),
+    with_adapters(small_with(40, false), "mlp.c_proj,qkv", LoraScale::standard),
+    // Parts that lie apart in the layer's output.
+    with_adapters(qwen3_like(kSmall), "q_proj,v_proj,up,down", LoraScale::rslora),
+    with_adapters(llama_like(kSmall), "qkv,proj,gate,up", LoraScale::standard)};
 
 // About `count` indices below `size`, spread evenly, the first and the last among them.
 std::vector<size_t> spread(size_t size, size_t count) {
@@ -54,9 +69,10 @@ double difference(TestModel& model, const Tokens& tokens, const Tokens& targets,
 
 TEST_CASE("gradients are the derivatives of the mean loss") {
   set_num_threads(1);
-  const ModelConfig config = GENERATE(
-      ModelConfig(kSmall), small_with(20, false), small_with(40, false), small_with(0, true),
-      llama_like(small_with(10, true)), llama_like(kSmall), qwen3_like(kSmall));
+  const ModelConfig config =
+      GENERATE(ModelConfig(kSmall), small_with(20, false), small_with(40, false),
+               small_with(0, true), llama_like(small_with(10, true)), llama_like(kSmall),
+               qwen3_like(kSmall), kAdapted[0], kAdapted[1], kAdapted[2], kAdapted[3], kAdapted[4]);
   CAPTURE(config.ffn, config.untied, config.is_gpt2());
   TestModel model(config, DType::fp64, 3, 7);
   model.randomize(0.3);
@@ -78,6 +94,21 @@ TEST_CASE("gradients are the derivatives of the mean loss") {
   });
 }
 
+TEST_CASE(
+    "adapters begin by adding nothing: the losses are those of the model without, to the bit") {
+  const DType dtype = GENERATE(DType::fp32, DType::fp64, DType::bf16);
+  for (const ModelConfig& config : kAdapted) {
+    ModelConfig without = config;
+    without.lora.reset();
+    TestModel model(config, dtype, 3, 7), plain(without, dtype, 3, 7);
+    for (TestModel* one : {&model, &plain}) {
+      initialize_parameters(stream(), one->layout, 1, 0, one->parameters);
+    }
+    const Tokens tokens(3, 7, 11, "tokens"), targets(3, 7, 11, "targets");
+    CHECK(mean_loss(model, tokens, targets) == mean_loss(plain, tokens, targets));
+  }
+}
+
 TEST_CASE("a second micro-batch adds to the gradients") {
   TestModel model(kSmall, DType::fp64, 3, 7);
   model.randomize(0.3);
@@ -94,7 +125,8 @@ TEST_CASE("a second micro-batch adds to the gradients") {
 // micro-batches run.
 TEST_CASE("backward in two halves gives the same bits, with other work in between") {
   const DType dtype = GENERATE(DType::fp32, DType::fp64);
-  const ModelConfig config = GENERATE(ModelConfig(kSmall), llama_like(kSmall), qwen3_like(kSmall));
+  const ModelConfig config = GENERATE(ModelConfig(kSmall), llama_like(kSmall), qwen3_like(kSmall),
+                                      kAdapted[0], kAdapted[2], kAdapted[3]);
   TestModel whole(config, dtype, 3, 7), halves(config, dtype, 3, 7);
   for (TestModel* model : {&whole, &halves}) model->randomize(0.3);
   const Tokens tokens(3, 7, 11, "tokens"), targets(3, 7, 11, "targets");
@@ -108,8 +140,9 @@ TEST_CASE("backward in two halves gives the same bits, with other work in betwee
         values_of(whole.workspace.d_residual(whole.activations)));
   CHECK(values_of(halves.gradients) != values_of(whole.gradients));
   const BlockWorkspace scratch = workspace.block(activations);
-  for (TensorView used :
-       {workspace.d_residual(activations), scratch.hidden, scratch.inner, scratch.row_dot}) {
+  for (TensorView used : {workspace.d_residual(activations), scratch.hidden, scratch.inner,
+                          scratch.row_dot, scratch.adapters}) {
+    if (used.empty()) continue;  // there are no adapters
     fill(stream(), used, std::nan(""));
   }
   gpt2.backward(stream(), activations, workspace, tokens.all(), {}, BackwardHalf::weight);

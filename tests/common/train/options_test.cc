@@ -122,8 +122,31 @@ TEST_CASE("--train freezes what it does not name, of the model that the other fl
   CHECK(parse("--model nano --train bias").model.frozen.size() == 2 + 2 * 6 + 1);
   CHECK(fault("--train last-5") == "--train last-5: the model has 4 blocks; take last-1 to last-4");
   CHECK_THAT(fault("--model tiny-llama --train bias"), StartsWith("--train bias: "));
-  CHECK_THAT(fault("--train lora"), StartsWith("--train lora: expected all, bias or last-K"));
+  CHECK_THAT(fault("--train lor"), StartsWith("--train lor: expected all, bias, lora or last-K"));
   CHECK_THAT(fault("--train"), StartsWith("--train"));
+}
+
+TEST_CASE("--train lora adds adapters as the other flags say, and trains them alone") {
+  const ModelConfig usual = parse("--train lora").model;
+  CHECK(usual.lora == LoraConfig{.rank = 8, .alpha = 16, .targets = {"attn.c_attn"}});
+  CHECK(usual.frozen.size() == 2 + 4 * 12 + 1);
+  CHECK(parse("--model nano-llama --train lora --lora-rank 2 --lora-alpha 0.5 --lora-targets "
+              "v_proj,down --lora-scale rslora")
+            .model.lora == LoraConfig{.rank = 2,
+                                      .alpha = 0.5,
+                                      .scale = LoraScale::rslora,
+                                      .targets = {"self_attn.v_proj", "mlp.down_proj"}});
+  for (const std::string flag :
+       {"--lora-rank 8", "--lora-alpha 16", "--lora-targets qkv", "--lora-scale standard"}) {
+    const std::string name = flag.substr(0, flag.find(' '));
+    CHECK(fault(flag) == name + ": goes with --train lora");
+    CHECK(fault("--train last-1 " + flag) == name + ": goes with --train lora");
+  }
+  CHECK_THAT(fault("--train lora --lora-rank 0"), StartsWith("--lora-rank: '0' is not"));
+  CHECK_THAT(fault("--train lora --lora-rank 129"), StartsWith("--lora-rank 129: attn.c_attn has"));
+  CHECK_THAT(fault("--train lora --lora-alpha -1"), StartsWith("--lora-alpha: "));
+  CHECK_THAT(fault("--train lora --lora-targets gate"), StartsWith("--lora-targets gate: 'gate'"));
+  CHECK_THAT(fault("--train lora --lora-scale half"), StartsWith("--lora-scale"));
 }
 
 TEST_CASE("--attention-kernel cudnn wants a GPU, whole sequences and a real clock") {
