@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "common/data/corpus.h"
+#include "kernels/runtime/target.h"
 #include "kernels/runtime/tensor.h"
 
 namespace ladder {
@@ -15,7 +16,16 @@ namespace ladder {
 // The beginning of a window is uniform over the split, and depends only on seed, split, step and
 // the number of the sequence in the global batch. So ranks and micro-batches may divide the global
 // batch in any way: its sequences are the same. REQUIRES: corpus.require(vocabulary, T) has passed.
+//
+// If the corpus has examples a sequence is one of them, drawn in the same way. What is left of the
+// T tokens is padding: any token, with the target kIgnored.
 void fill_batch(const Corpus& corpus, Split split, uint64_t seed, uint64_t step,
                 uint64_t first_sequence, TensorView tokens, TensorView targets);
+
+// Returns how many targets of the first num_sequences sequences of the global batch of `step` count
+// (are not kIgnored). fill_batch() is a function of the same arguments, so every rank knows this
+// number of the whole global batch, and need not be told what other ranks have.
+size_t counted_targets(const Corpus& corpus, Split split, uint64_t seed, uint64_t step,
+                       size_t num_sequences, size_t sequence_length);
 
 }  // namespace ladder

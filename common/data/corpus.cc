@@ -103,6 +103,27 @@ Corpus Corpus::open(const std::string& names) {
   return corpus;
 }
 
+Corpus Corpus::of_examples(std::string name, Examples examples, bool is_text, std::string file) {
+  check(examples.size() >= kExamplesForOne, "Corpus::of_examples: too few");
+  Corpus corpus(std::move(name));
+  corpus.is_text_ = is_text;
+  corpus.examples_ = std::move(examples);
+  corpus.examples_file_ = std::move(file);
+  return corpus;
+}
+
+size_t Corpus::num_examples(Split split) const {
+  const size_t validation = examples_.size() / kExamplesForOne;
+  return split == Split::validation ? validation : examples_.size() - validation;
+}
+
+Example Corpus::example(Split split, size_t index) const {
+  constexpr size_t kTraining = kExamplesForOne - 1;
+  return examples_[split == Split::validation
+                       ? index * kExamplesForOne + kTraining
+                       : index / kTraining * kExamplesForOne + index % kTraining];
+}
+
 void Corpus::append(const std::string& path) {
   auto file = std::make_unique<const InputFile>(path, "--data");
   if (file->size() == 0) refuse_data(path, "the file is empty");
@@ -121,6 +142,7 @@ void Corpus::append(const std::string& path) {
 
 std::vector<std::string> Corpus::files() const {
   std::vector<std::string> paths;
+  if (!examples_file_.empty()) paths.push_back(examples_file_);
   for (const Shard& shard : shards_) {
     if (shard.file) paths.push_back(shard.file->path());
   }
@@ -128,6 +150,7 @@ std::vector<std::string> Corpus::files() const {
 }
 
 void Corpus::read(size_t first, std::span<int32_t> tokens) const {
+  check(!has_examples(), "Corpus::read: the corpus has examples, no line of tokens");
   check(first <= num_tokens() && tokens.size() <= num_tokens() - first, "Corpus::read: too many");
   const size_t width = is_text_ ? sizeof(uint8_t) : sizeof(uint16_t);
   auto shard = std::upper_bound(shards_.begin(), shards_.end() - 1, first,
@@ -148,6 +171,10 @@ void Corpus::read(size_t first, std::span<int32_t> tokens) const {
 }
 
 void Corpus::require(size_t vocab_size, size_t sequence_length) const {
+  for (size_t i = 0; i < examples_.size(); ++i) {
+    check(examples_[i].tokens.size() <= sequence_length, "Corpus::require: an example is too long");
+  }
+  if (has_examples()) return;
   for (const Split split : {Split::train, Split::validation}) {
     const size_t count = end(split) - begin(split);
     if (count > sequence_length) continue;

@@ -1,4 +1,4 @@
-// A corpus: a long line of tokens, split into a training part and a validation part.
+// A corpus: a long line of tokens, or examples, split into a training and a validation part.
 #pragma once
 
 #include <cstddef>
@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/data/examples.h"
 #include "common/io/file.h"
 
 namespace ladder {
@@ -38,11 +39,26 @@ class Corpus {
   // are texts and shards.
   static Corpus open(const std::string& names);
 
+  // Returns a corpus of examples, whose tokens are bytes of a text if `is_text`. `file` is what
+  // they were read from; empty = no file. REQUIRES: there are at least kExamplesForOne.
+  static Corpus of_examples(std::string name, Examples examples, bool is_text,
+                            std::string file = {});
+
+  // Of so many examples in a row the last is for validation, the others are for training.
+  static constexpr size_t kExamplesForOne = 10;
+  // Returns whether the corpus has examples. It then has no line of tokens: begin(), end() and
+  // read() are for other corpora.
+  bool has_examples() const { return examples_.size() > 0; }
+  // Return the number of examples of a split, and the index-th of them.
+  size_t num_examples(Split split) const;
+  Example example(Split split, size_t index) const;
+
   // Throws UserError unless every token is below vocab_size and each split has at least
-  // sequence_length + 1 tokens. It reads all tokens, unless their type already bounds them.
+  // sequence_length + 1 tokens. It reads all tokens, unless their type already bounds them. Of
+  // examples it requires that each has at most sequence_length tokens.
   void require(size_t vocab_size, size_t sequence_length) const;
 
-  size_t num_tokens() const { return shards_.back().end; }
+  size_t num_tokens() const { return has_examples() ? examples_.num_tokens() : shards_.back().end; }
   // A split has tokens [begin, end). Of n tokens the first floor(9 n / 10) are for training.
   size_t begin(Split split) const { return split == Split::train ? 0 : num_train_tokens(); }
   size_t end(Split split) const {
@@ -78,7 +94,9 @@ class Corpus {
 
   std::string name_;
   bool is_text_ = false;
-  std::vector<Shard> shards_;  // never empty, and neither is any shard
+  std::vector<Shard> shards_;  // of a line of tokens: never empty, and neither is any shard
+  Examples examples_;
+  std::string examples_file_;
 };
 
 }  // namespace ladder

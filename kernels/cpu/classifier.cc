@@ -34,6 +34,12 @@ void softmax_exponentials(Stream&, TensorView logits, TensorView sum, TensorView
 #pragma omp parallel for schedule(static)
     for (size_t r = 0; r < rows; ++r) {
       T* const row = x + r * pitch;
+      if (target[r] == kIgnored) {
+        std::fill_n(row, n, T{0});
+        t[r] = 0;
+        s[r] = first == 0 ? 1 : 0;
+        continue;
+      }
       const size_t column = index_in_slice(target[r], first, n);
       t[r] = column < n ? row[column] - m[r] : T{0};
       const T shift = m[r];
@@ -106,14 +112,14 @@ float rounded_row(T* d, const T* x, size_t n, size_t target, float scale) {
     total += lane_sum<float>(
         count, [](auto one) { return one; }, e);
   });
-  const float factor = scale / total;
+  const float factor = target < n ? scale / total : 0;  // kIgnored is beyond every vocabulary
   for_tiles([&](size_t first, size_t count, const float* tile) {
     exponentials(count, tile);
     for (size_t i = 0; i < count; ++i) e[i] *= factor;
     if (target - first < count) e[target - first] -= scale;
     convert(d + first, e, count);
   });
-  return std::log(total) - (of_target - maximum);
+  return target < n ? std::log(total) - (of_target - maximum) : 0;
 }
 
 }  // namespace

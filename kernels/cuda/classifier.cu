@@ -50,8 +50,14 @@ __global__ void exponentials_kernel(T* logits, T* sum, T* target_logit, const in
   using A = Accumulate<T>;
   T* const row = logits + blockIdx.x * pitch;
   const A shift = maximum[blockIdx.x];
-  const size_t column = index_in_slice(targets[blockIdx.x], first, n);
+  const int32_t target = targets[blockIdx.x];
+  const size_t column = index_in_slice(target, first, n);
   if (column == n && threadIdx.x == 0) target_logit[blockIdx.x] = T{0};
+  if (target == kIgnored) {
+    if (threadIdx.x == 0) sum[blockIdx.x] = first == 0 ? T{1} : T{0};
+    for_each_pack<N>(n, [&](size_t i, auto pack) { store(row + i, Pack<T, pack>{}); });
+    return;
+  }
   A total = 0;
   for_each_pack<N>(n, [&](size_t i, auto pack) {
     auto x = load<pack>(row + i);
@@ -108,8 +114,9 @@ __global__ void __launch_bounds__(kMaxThreads)
   });
   const A shift = block_max(maximum);
   total = block_sum(total * std::exp(maximum - shift));
-  if (threadIdx.x == 0) losses[blockIdx.x] = std::log(total) - (target - shift);
-  const A factor = scale / total;
+  const bool counts = column < n;  // kIgnored is beyond every vocabulary
+  if (threadIdx.x == 0) losses[blockIdx.x] = counts ? std::log(total) - (target - shift) : A{0};
+  const A factor = counts ? scale / total : A{0};
   for_each_pack<N>(n, [&](size_t begin, auto pack) {
     const size_t i = pack == 1 ? begin : n / N * N - N - begin;
     const auto x = load<pack>(row + i);

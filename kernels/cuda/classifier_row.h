@@ -104,8 +104,9 @@ __global__ void __launch_bounds__(kLongRowThreads, 1)
       }
     });
     total = block_sum(total);
-    if (threadIdx.x == 0) losses[row] = std::log(total) - (target - shift);
-    const float factor = scale / total;
+    const bool counts = column < n;  // kIgnored is beyond every vocabulary
+    if (threadIdx.x == 0) losses[row] = counts ? std::log(total) - (target - shift) : 0;
+    const float factor = counts ? scale / total : 0;
     T* const out = dlogits + row * out_pitch;
     for_each_pack([&](unsigned p, unsigned i) {
       for (unsigned k = 0; k < N; ++k) x[p].element[k] *= factor;

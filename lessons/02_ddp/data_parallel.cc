@@ -11,7 +11,7 @@ double DataParallel::evaluate(ModelRunner& model, size_t num_batches,
     model.evaluate_sequences(batch, first(), end(), hooks);
     total += sum_over(ranks_, model.total_loss());
   }
-  return total / static_cast<double>(num_batches * config_.tokens_per_step());
+  return total / model.counted_in_validation(num_batches);
 }
 
 }  // namespace ladder

@@ -79,8 +79,8 @@ Hooks OffloadTrainer::weights(const std::vector<Use>& walk) {
 
 StepResult OffloadTrainer::step() {
   const RunConfig& config = context_.config;
-  const double num_tokens = static_cast<double>(config.tokens_per_step());
   ++state_.step;
+  const double num_tokens = model_.counted_tokens(Split::train, state_.step);
   sync_.begin_step();
   for (size_t first = share_.first(); first < share_.end(); first += config.micro_batch_size) {
     const Hooks hooks = combined(weights(model_.training_walk()), sync_.hooks());

@@ -42,8 +42,8 @@ TensorParallelTrainer::TensorParallelTrainer(const TrainerContext& context, cons
 
 StepResult TensorParallelTrainer::step() {
   const RunConfig& config = context_.config;
-  const double num_tokens = static_cast<double>(config.tokens_per_step());
   ++state_.step;
+  const double num_tokens = model_.counted_tokens(Split::train, state_.step);
   fill(context_.stream, state_.gradients, 0);
   for (size_t first = 0; first < config.global_batch_size; first += config.micro_batch_size) {
     // Every rank runs the same sequences. The model sums the results of the ranks' slices.
@@ -67,7 +67,7 @@ double TensorParallelTrainer::evaluate(size_t num_batches) {
     model_.evaluate_sequences(batch, 0, config.global_batch_size);
     total += model_.total_loss();
   }
-  return total / static_cast<double>(num_batches * config.tokens_per_step());
+  return total / model_.counted_in_validation(num_batches);
 }
 
 void TensorParallelTrainer::check_replicas() {

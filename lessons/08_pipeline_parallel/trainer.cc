@@ -21,10 +21,9 @@ PipelineTrainer::PipelineTrainer(const TrainerContext& context, const Flags&)
       pipeline_(context, stage_.layout, model_, stage_.schedule()) {}
 
 StepResult PipelineTrainer::step() {
-  const RunConfig& config = context_.config;
   Communicator& world = context_.ranks->world;
-  const double num_tokens = static_cast<double>(config.tokens_per_step());
   ++state_.step;
+  const double num_tokens = model_.counted_tokens(Split::train, state_.step);
   fill(context_.stream, state_.gradients, 0);
   pipeline_.run(
       {.number = state_.step, .token_weight = 1 / num_tokens, .gradients = state_.gradients});
@@ -42,7 +41,7 @@ double PipelineTrainer::evaluate(size_t num_batches) {
     pipeline_.evaluate(batch, config.global_batch_size);
     total += sum_over(context_.ranks->world, model_.total_loss());
   }
-  return total / static_cast<double>(num_batches * config.tokens_per_step());
+  return total / model_.counted_in_validation(num_batches);
 }
 
 std::string PipelineTrainer::report() {

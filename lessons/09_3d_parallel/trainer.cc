@@ -135,11 +135,10 @@ ThreeDTrainer::ThreeDTrainer(const TrainerContext& context, const Flags& flags)
       sync_(make_sync(flags, state_, context.ranks->replicas(), reduced_)) {}
 
 StepResult ThreeDTrainer::step() {
-  const RunConfig& config = context_.config;
   const auto& [grid, world, groups, registered] = *context_.ranks;
   ModelState& state = state_;
-  const double num_tokens = static_cast<double>(config.tokens_per_step());
   ++state.step;
+  const double num_tokens = model_.counted_tokens(Split::train, state.step);
   fill(context_.stream, state.gradients, 0);
   const Hooks hooks = sync_->hooks();
   const auto summed = [&](size_t unit) {
@@ -172,7 +171,6 @@ StepResult ThreeDTrainer::step() {
 }
 
 double ThreeDTrainer::evaluate(size_t num_batches) {
-  const RunConfig& config = context_.config;
   double total = 0;
   for (size_t batch = 0; batch < num_batches; ++batch) {
     pipeline_->evaluate(batch, share_.first(), share_.num_sequences());
@@ -180,7 +178,7 @@ double ThreeDTrainer::evaluate(size_t num_batches) {
     const bool counts = context_.ranks->grid.group_rank(Axis::tensor) == 0;
     total += sum_over(context_.ranks->world, counts ? own : 0);
   }
-  return total / static_cast<double>(num_batches * config.tokens_per_step());
+  return total / model_.counted_in_validation(num_batches);
 }
 
 void ThreeDTrainer::check_replicas() {

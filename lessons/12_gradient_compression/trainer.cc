@@ -59,8 +59,8 @@ void CompressionTrainer::make_sync(const Flags& flags) {
 
 StepResult CompressionTrainer::step() {
   const RunConfig& config = context_.config;
-  const double num_tokens = static_cast<double>(config.tokens_per_step());
   ++state_.step;
+  const double num_tokens = model_.counted_tokens(Split::train, state_.step);
   fill(context_.stream, state_.gradients, 0);
   for (size_t first = share_.first(); first < share_.end(); first += config.micro_batch_size) {
     model_.load(Split::train, state_.step, first);

@@ -37,8 +37,8 @@ SequenceParallelTrainer::SequenceParallelTrainer(const TrainerContext& context, 
 
 StepResult SequenceParallelTrainer::step() {
   const RunConfig& config = context_.config;
-  const double num_tokens = static_cast<double>(config.tokens_per_step());
   ++state_.step;
+  const double num_tokens = model_.counted_tokens(Split::train, state_.step);
   fill(context_.stream, state_.gradients, 0);
   for (size_t first = 0; first < config.global_batch_size; first += config.micro_batch_size) {
     // Every rank runs the same sequences; outside of the split layers it has its own rows of them.
@@ -63,7 +63,7 @@ double SequenceParallelTrainer::evaluate(size_t num_batches) {
     model_.evaluate_sequences(batch, 0, config.global_batch_size);
     total += model_.total_loss();
   }
-  return total / static_cast<double>(num_batches * config.tokens_per_step());
+  return total / model_.counted_in_validation(num_batches);
 }
 
 void SequenceParallelTrainer::check_replicas() {

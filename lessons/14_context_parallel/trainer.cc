@@ -56,8 +56,8 @@ StepResult ContextParallelTrainer::step() {
   const RunConfig& config = context_.config;
   // The loss is the mean over the tokens of all ranks, and so are the gradients. So a sum over the
   // ranks is all that is left to do, however many tokens each of them has.
-  const double num_tokens = static_cast<double>(config.tokens_per_step());
   ++state_.step;
+  const double num_tokens = model_.counted_tokens(Split::train, state_.step);
   fill(context_.stream, state_.gradients, 0);
   for (size_t first = share_.first(); first < share_.end(); first += config.micro_batch_size) {
     model_.load(Split::train, state_.step, first);
@@ -79,7 +79,7 @@ double ContextParallelTrainer::evaluate(size_t num_batches) {
     model_.evaluate_sequences(batch, share_.first(), share_.end());
     total += sum_over(ranks_, model_.total_loss());
   }
-  return total / static_cast<double>(num_batches * context_.config.tokens_per_step());
+  return total / model_.counted_in_validation(num_batches);
 }
 
 void ContextParallelTrainer::check_replicas() { check_copies(state_, ranks_, {{ranks_}}); }

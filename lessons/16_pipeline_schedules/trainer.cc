@@ -31,10 +31,9 @@ ScheduleTrainer::ScheduleTrainer(const TrainerContext& context, const Flags&)
       pipeline_(context, stage_, model_) {}
 
 StepResult ScheduleTrainer::step() {
-  const RunConfig& config = context_.config;
   Communicator& world = context_.ranks->world;
-  const double num_tokens = static_cast<double>(config.tokens_per_step());
   ++state_.step;
+  const double num_tokens = model_.counted_tokens(Split::train, state_.step);
   fill(context_.stream, state_.gradients, 0);
   const auto gradient = [&](size_t unit) {
     return unit_in_flat(stage_.layout, unit, state_.gradients.view());
@@ -59,7 +58,7 @@ double ScheduleTrainer::evaluate(size_t num_batches) {
     pipeline_.evaluate(batch, 0, config.global_batch_size);
     total += sum_over(context_.ranks->world, model_.total_loss());
   }
-  return total / static_cast<double>(num_batches * config.tokens_per_step());
+  return total / model_.counted_in_validation(num_batches);
 }
 
 }  // namespace ladder

@@ -339,6 +339,78 @@ TEST_CASE("rows of logits that just fit a GPU, and longer ones") {
   for (size_t vocab : {53'248, 53'249}) compare_rows(DType::bf16, DType::bf16, 1, vocab);
 }
 
+// The loss and the gradient of the rows that count, in 16 bits or not, are those of a run without
+// the others, to the bit.
+void require_same_rows(const std::vector<bool>& counts, const Result& all, const Result& some) {
+  const size_t rows = counts.size(), vocab = all.gradient.size() / rows;
+  for (size_t r = 0; r < rows; ++r) {
+    CHECK(some.losses[r] == (counts[r] ? all.losses[r] : 0));
+    for (size_t v = 0; v < vocab; ++v) {
+      const size_t i = r * vocab + v;
+      REQUIRE(some.gradient[i] == (counts[r] ? all.gradient[i] : 0));
+    }
+  }
+}
+
+Result run_rounded(DType dtype, DType from, const Inputs& x) {
+  const Array logits(from, {x.rows, x.vocab}, x.logits), losses(DType::fp32, {x.rows});
+  const Array beside(dtype, {x.rows, x.vocab}), statistics(DType::fp32, {3 * x.rows});
+  const Array& dlogits = from == dtype ? logits : beside;
+  softmax_cross_entropy(stream(), losses, dlogits, logits, statistics,
+                        Array(DType::int32, {x.rows}, x.targets), 0.5);
+  return {losses.values(), dlogits.values()};
+}
+
+TEST_CASE("a row whose target is ignored has no loss and no gradient, and the others keep theirs") {
+  const OnDevice on = on_every_device();
+  for (size_t vocab : {1, 17, 64, 2500}) {
+    std::vector<bool> counts;
+    for (size_t r = 0; r < 33; ++r) counts.push_back(r % 3 == 1);
+    const auto ignoring = [&](Inputs x) {
+      for (size_t r = 0; r < x.rows; ++r) {
+        if (!counts[r]) x.targets[r] = kIgnored;
+      }
+      return x;
+    };
+    for (DType dtype : kAccumulation) {
+      const Inputs x(dtype, 33, vocab), some = ignoring(x);
+      require_same_rows(counts, run_last(x, run_steps(x, 0, vocab), 0, 0.5),
+                        run_last(some, run_steps(some, 0, vocab), 0, 0.5));
+      require_same_rows(counts, run_whole(x, vocab, 0.5), run_whole(some, vocab, 0.5));
+    }
+    for (DType dtype : {DType::bf16, DType::fp16}) {
+      for (DType from : {DType::fp32, dtype}) {
+        const Inputs x(DType::fp32, 33, vocab);
+        require_same_rows(counts, run_rounded(dtype, from, x),
+                          run_rounded(dtype, from, ignoring(x)));
+      }
+    }
+  }
+  const std::vector<bool> counts = {true, false};
+  const Inputs x(DType::fp32, 2, 16'384);  // long rows
+  Inputs some = x;
+  some.targets[1] = kIgnored;
+  require_same_rows(counts, run_rounded(DType::bf16, DType::fp32, x),
+                    run_rounded(DType::bf16, DType::fp32, some));
+}
+
+TEST_CASE("a row that is ignored is ignored in every part of the vocabulary") {
+  const OnDevice on = on_every_device();
+  for (DType dtype : kAccumulation) {
+    Inputs x(dtype, 5, 65);
+    x.targets[2] = kIgnored;
+    const size_t split = 40;
+    const Steps left = run_steps(x, 0, split), right = run_steps(x, split, x.vocab - split);
+    CHECK(left.sum[2] == 1);  // the ranks' sums and targets are added: 1 and 0
+    CHECK(right.sum[2] == 0);
+    for (const Steps* part : {&left, &right}) {
+      CHECK(part->target_logit[2] == 0);
+      const size_t width = part->exponentials.size() / x.rows;
+      for (size_t v = 0; v < width; ++v) REQUIRE(part->exponentials[2 * width + v] == 0);
+    }
+  }
+}
+
 TEST_CASE("cross_entropy leaves the gradient of the loss") {
   const OnDevice on = on_every_device();
   const Inputs x(DType::fp64, 5, 9);

@@ -12,6 +12,7 @@
 #include "tests/delays.h"
 #include "tests/lessons/all_trainers.h"
 #include "tests/lessons/drawn_runs.h"
+#include "tests/lessons/examples.h"
 #include "tests/lessons/sharded.h"
 #include "tests/sample.h"
 
@@ -81,6 +82,22 @@ void check_run(const DrawnRun& run, const Parsed<T>& parsed, uint64_t number) {
       differences(oracle_of<T>(parsed), record, bounds_for(DType::fp64), parsed.config.optimizer));
 }
 
+// Every third run is on examples, of which any number of tokens count.
+template <class T>
+class WithExamples {
+ public:
+  WithExamples(const Parsed<T>& parsed, uint64_t number) {
+    if (number % 3 > 0) return;
+    corpus_.emplace(corpus_of_examples(parsed.config, number));
+    given_corpus = &*corpus_;
+  }
+  ~WithExamples() { given_corpus = nullptr; }
+  WithExamples(const WithExamples&) = delete;
+
+ private:
+  std::optional<Corpus> corpus_;
+};
+
 // Returns whether the run ran: if not, the lesson has refused it.
 template <class T>
 bool run_by(const DrawnRun& run, uint64_t number) {
@@ -90,6 +107,7 @@ bool run_by(const DrawnRun& run, uint64_t number) {
   } catch (const UserError&) {
     return false;
   }
+  const WithExamples<T> with_examples(*parsed, number);
   check_run<T>(run, *parsed, number);
   return true;
 }

@@ -10,6 +10,9 @@
 
 namespace ladder::testing {
 
+// What sessions train on in place of the built-in text; null = that text.
+inline const Corpus* given_corpus = nullptr;
+
 // Collective over `group` wherever the trainer is, and where `registered` is given over the node.
 template <class T>
 class Session {
@@ -41,7 +44,7 @@ class Session {
 
   static const Corpus& corpus() {
     static const Corpus text = Corpus::king_james();
-    return text;
+    return given_corpus != nullptr ? *given_corpus : text;
   }
 
   RunConfig config;

@@ -50,6 +50,11 @@ std::string progress_text(int64_t step, int64_t num_steps, const StepResult& res
                 clock_text(seconds_left).c_str());
 }
 
+std::string validation_text(const MetricsFile::Step& step) {
+  return format("step %lld  validation loss %.4f\n", static_cast<long long>(step.step),
+                *step.validation_loss);
+}
+
 std::string Progress::after_step(int64_t step, const StepResult& result, double step_ms,
                                  double seconds, size_t width) {
   constexpr double kSeconds = 30;

@@ -37,6 +37,9 @@ bool is_reported(int64_t step, int64_t num_steps);
 std::string progress_text(int64_t step, int64_t num_steps, const StepResult& result,
                           double tokens_per_second, double seconds_left);
 
+// Returns the line of an evaluation after a step. REQUIRES: it has a validation loss.
+std::string validation_text(const MetricsFile::Step& step);
+
 // Makes the lines of a run's steps. On a terminal a line takes the place of the one before, and one
 // every 30 seconds stays. Elsewhere the lines of is_reported() and one every 30 seconds are made.
 class Progress {

@@ -90,6 +90,7 @@ struct TrainingRun::State {
   std::optional<FullTensors> full_tensors;
   std::optional<Checkpoints> checkpoints;
   std::optional<Progress> progress;
+  CountedTokens counted;  // of corpora in which not every token counts
   bool on_terminal;
   Time begin;
 };
@@ -150,7 +151,8 @@ TrainerContext TrainingRun::context() {
           .device_memory = s.device_memory,
           .host_memory = s.host_memory,
           .stream = s.stream,
-          .ranks = &*s.ranks};
+          .ranks = &*s.ranks,
+          .counted = s.corpus.has_examples() ? &s.counted : nullptr};
 }
 
 void TrainingRun::State::print_progress(const MetricsFile::Step& line) {
@@ -233,8 +235,7 @@ void TrainingRun::train_and_report(Trainer& trainer) {
       s.job.communicator().count_as_control(true);
       line.validation_loss = trainer.evaluate(config.evaluate_batches);
       s.job.communicator().count_as_control(false);
-      s.say(format("step %lld  validation loss %.4f\n", static_cast<long long>(step),
-                   *line.validation_loss));
+      s.say(validation_text(line));
       check_not_diverged(step, *line.validation_loss);
       // A board shows how samples get better. The last one comes after the tables.
       const bool draws = !config.tensorboard.empty() && config.sample_tokens > 0;
@@ -249,12 +250,11 @@ void TrainingRun::train_and_report(Trainer& trainer) {
   if (!config.export_to.empty()) s.export_model(trainer);
   s.job.communicator().ledger();  // spans of operations on a device become known by it
   if (s.trace) s.write_trace();
-  const std::string report = trainer.report();
   const int64_t trained = std::max<int64_t>(0, num_steps - s.checkpoints->resumed_step());
-  const TrafficEntries communicated = s.job.communicator().group_entries();
+  const std::string report = counted_text(s.counted, s.grid, s.job) + trainer.report();
   s.say(memory_table(s.prediction, s.device_memory, s.host_memory) +
-        communication_table(s.prediction, communicated, s.grid, trained, config.threads,
-                            {s.job.node_size(), s.job.machines_that_sum()}) +
+        communication_table(s.prediction, s.job.communicator().group_entries(), s.grid, trained,
+                            config.threads, {s.job.node_size(), s.job.machines_that_sum()}) +
         report);
   if (config.sample_tokens > 0) s.sample(num_steps, trainer);
   if (s.files && s.files->board) s.files->board->finish();

@@ -1,6 +1,7 @@
 #include "common/train/trainer/micro_batch.h"
 
 #include <algorithm>
+#include <span>
 #include <vector>
 
 #include "common/data/batch.h"
@@ -54,10 +55,15 @@ TensorView BatchLoader::positions() const {
 void BatchLoader::fill(Split split, int64_t step, size_t first_sequence) {
   fill_batch(context_.corpus, split, context_.config.seed, static_cast<uint64_t>(step),
              first_sequence, host_tokens_, host_targets_);
-  if (part_.is_whole()) return;
-  gather(host_tokens_, part_.positions);
-  gather(host_targets_, part_.positions);
-  std::ranges::copy(part_.positions, host_positions_.view().as<int32_t>());
+  if (!part_.is_whole()) {
+    gather(host_tokens_, part_.positions);
+    gather(host_targets_, part_.positions);
+    std::ranges::copy(part_.positions, host_positions_.view().as<int32_t>());
+  }
+  if (context_.counted == nullptr) return;
+  const TensorView loaded = front_of(host_targets_);
+  const std::span all(loaded.as<int32_t>(), loaded.num_elements());
+  num_counted_ = all.size() - static_cast<size_t>(std::ranges::count(all, kIgnored));
 }
 
 void BatchLoader::load(Split split, int64_t step, size_t first_sequence) {

@@ -41,6 +41,9 @@ class BatchLoader {
   TensorView targets() const { return front_of(targets_); }
   TensorView positions() const;
 
+  // Returns how many of the targets count. It is known if the context asks (TrainerContext).
+  size_t num_counted() const { return num_counted_; }
+
  private:
   // Returns this rank's tokens (B, T), which are at the front of the memory.
   TensorView front_of(const Tensor& tokens) const;
@@ -50,6 +53,7 @@ class BatchLoader {
   SequenceSlice part_;
   Tensor tokens_, targets_, positions_;
   Tensor host_tokens_, host_targets_, host_positions_;  // host_tokens_ and targets: of all tokens
+  size_t num_counted_ = 0;
   std::unique_ptr<Event> copied_ = std::make_unique<Event>();  // the host's may be overwritten
 };
 

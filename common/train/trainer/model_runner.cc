@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "common/data/batch.h"
 #include "common/model/offload.h"
 #include "common/train/trainer/ranks.h"
 #include "kernels/cudnn_attention.h"
@@ -166,7 +167,8 @@ struct ModelRunner::Buffer {
 
 ModelRunner::ModelRunner(const TrainerContext& context, const Layout& layout,
                          ConstTensorView parameters, TensorView gradients, const Options& options)
-    : stream_(context.stream),
+    : context_(context),
+      stream_(context.stream),
       micro_batch_size_(context.config.micro_batch_size),
       layout_(layout),
       chunks_(chunks_of(layout, options)),
@@ -253,10 +255,32 @@ void ModelRunner::forward(const Hooks& hooks, size_t buffer, size_t chunk) {
                          {batch.tokens(), batch.positions()}, with_offload(hooks, buffer, chunk));
 }
 
+double ModelRunner::counted_tokens(Split split, int64_t step) const {
+  const RunConfig& config = context_.config;
+  const size_t count =
+      counted_targets(context_.corpus, split, config.seed, static_cast<uint64_t>(step),
+                      config.global_batch_size, config.model.sequence_length);
+  if (context_.counted != nullptr && split == Split::train) {
+    context_.counted->all += config.tokens_per_step();
+    context_.counted->divided_by += count;
+  }
+  return static_cast<double>(std::max<size_t>(count, 1));
+}
+
+double ModelRunner::counted_in_validation(size_t num_batches) const {
+  double count = 0;
+  for (size_t batch = 0; batch < num_batches; ++batch) {
+    count += counted_tokens(Split::validation, static_cast<int64_t>(batch));
+  }
+  return count;
+}
+
 void ModelRunner::classify(double token_weight, const Hooks& hooks, size_t buffer, size_t chunk) {
   models_[chunk].classify(stream_, activations(buffer, chunk), workspace_,
                           buffers_[buffer]->batch.targets(), token_weight, of_chunk(hooks, chunk));
   losses_.add(workspace_.losses(activations(buffer, chunk)));
+  if (context_.counted == nullptr) return;
+  context_.counted->classified += buffers_[buffer]->batch.num_counted();
 }
 
 void ModelRunner::backward(const Hooks& hooks, size_t buffer, size_t chunk, BackwardHalf half) {

@@ -64,6 +64,13 @@ class ModelRunner {
   void load(Split split, int64_t step, size_t first_sequence, size_t buffer = 0);
   // Runs forward from the tokens, or from input(), to output().
   void forward(const Hooks& hooks = {}, size_t buffer = 0, size_t chunk = 0);
+  // Returns how many tokens of the global batch of `step` count in the loss (kIgnored), and how
+  // many of so many global batches of the validation split; 1 if none does. They are those of all
+  // ranks, which need not ask each other (counted_targets). A loss is a mean over the whole batch:
+  // a mean of ranks' means, or of micro-batches', would weigh a token more where few tokens count.
+  double counted_tokens(Split split, int64_t step) const;
+  double counted_in_validation(size_t num_batches) const;
+
   // Runs the classifier: adds the losses of all tokens to the total, and begins backward. What
   // backward differentiates is `token_weight` times the sum of these losses.
   void classify(double token_weight, const Hooks& hooks = {}, size_t buffer = 0, size_t chunk = 0);
@@ -105,6 +112,7 @@ class ModelRunner {
   // Returns the same with the copies added that offloading needs.
   Hooks with_offload(const Hooks& hooks, size_t buffer, size_t chunk);
 
+  TrainerContext context_;
   Stream& stream_;
   size_t micro_batch_size_;
   const Layout& layout_;

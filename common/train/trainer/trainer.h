@@ -21,7 +21,7 @@ namespace ladder {
 
 // The result of one optimizer step on the global batch. It is the same on every rank.
 struct StepResult {
-  double loss = 0;       // mean over all tokens of the global batch, in nats
+  double loss = 0;       // mean over all tokens of the global batch that count, in nats
   double grad_norm = 0;  // norm of the whole gradient, before clipping
   double learning_rate = 0;
   // The loss scale that gradients were computed with; nothing in trainers that never scale.
@@ -38,6 +38,13 @@ struct RankContext;
 // What a pipeline's trainer plans of a run, before there is a trainer (common/pipeline/plan.h).
 using SharedPlan = std::shared_ptr<const PipelinePlan>;
 
+// The tokens that count in the loss (kernels/runtime/target.h), over all steps of a run.
+struct CountedTokens {
+  size_t all = 0;         // tokens of the global batches, whether they count or not
+  size_t divided_by = 0;  // what the losses' sums were divided by: those of all ranks
+  size_t classified = 0;  // those of this rank's micro-batches that it has computed losses of
+};
+
 // What a trainer works with. Everything outlives the trainer.
 struct TrainerContext {
   const RunConfig& config;
@@ -47,6 +54,7 @@ struct TrainerContext {
   Stream& stream;
   const RankContext* ranks = nullptr;  // null in lessons that run on one rank (ranks.h)
   SharedPlan plan = nullptr;           // null in lessons that plan nothing
+  CountedTokens* counted = nullptr;    // what to add the tokens to that count; null = nobody asks
 };
 // Returns the grid of the ranks: that of one rank if `ranks` is null.
 ProcessGrid grid_of(const TrainerContext& context);
@@ -68,7 +76,8 @@ class Trainer {
   virtual ModelState& state() = 0;
   // Makes one optimizer step on the next global batch.
   virtual StepResult step() = 0;
-  // Returns the mean loss over so many global batches of the validation split, always the same.
+  // Returns the mean loss over the tokens that count in so many global batches of the validation
+  // split, always the same.
   virtual double evaluate(size_t num_batches) = 0;
 
   // The rest is enough as it is for most trainers. Gives the state its first values.

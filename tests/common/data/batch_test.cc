@@ -147,6 +147,56 @@ TEST_CASE("starts are uniform") {
   for (const double bin : bins) CHECK(std::abs(bin - mean) <= 6 * deviation);
 }
 
+// Example i has i % 3 + 1 tokens i, of which the last counts: its target is 100 + i.
+Corpus numbered_examples(size_t count) {
+  Examples examples;
+  for (size_t i = 0; i < count; ++i) {
+    std::vector<int32_t> tokens(i % 3 + 1, static_cast<int32_t>(i)), targets(i % 3 + 1, kIgnored);
+    targets.back() = static_cast<int32_t>(100 + i);
+    examples.add(tokens, targets);
+  }
+  return Corpus::of_examples("examples", std::move(examples), false);
+}
+
+TEST_CASE(
+    "a row of a corpus of examples is one of its split, padded with tokens that do not count") {
+  const Corpus corpus = numbered_examples(25);
+  CHECK(corpus.num_examples(Split::train) == 23);
+  CHECK(corpus.num_examples(Split::validation) == 2);
+  CHECK(corpus.num_tokens() == 8 * (1 + 2 + 3) + 1);
+  for (const Split split : {Split::train, Split::validation}) {
+    std::set<int32_t> seen;
+    for (uint64_t step = 0; step < 10; ++step) {
+      Batch batch(40, 4);
+      fill_batch(corpus, split, 7, step, 0, batch.tokens, batch.targets);
+      const std::vector<int32_t> tokens = Batch::values(batch.tokens);
+      const std::vector<int32_t> targets = Batch::values(batch.targets);
+      for (size_t row = 0; row < 40; ++row) {
+        const int32_t number = tokens[row * 4];
+        const auto length = static_cast<size_t>(number % 3 + 1);
+        seen.insert(number);
+        for (size_t t = 0; t < 4; ++t) {
+          CHECK(tokens[row * 4 + t] == (t < length ? number : 0));
+          CHECK(targets[row * 4 + t] == (t + 1 == length ? 100 + number : kIgnored));
+        }
+      }
+      CHECK(counted_targets(corpus, split, 7, step, 40, 4) == 40);
+      // A row is the same whichever part of the batch is filled.
+      Batch part(1, 4);
+      fill_batch(corpus, split, 7, step, 17, part.tokens, part.targets);
+      CHECK(Batch::values(part.tokens)[0] == tokens[17 * 4]);
+    }
+    CHECK(seen.size() == corpus.num_examples(split));
+    for (const int32_t number : seen) {
+      CHECK((number % 10 == 9) == (split == Split::validation));
+    }
+  }
+}
+
+TEST_CASE("of a line of tokens all count") {
+  CHECK(counted_targets(Corpus::king_james(), Split::train, 1, 2, 5, 7) == 35);
+}
+
 TEST_CASE("arguments of the wrong shape, dtype or length are refused") {
   const TestFolder folder;
   const Corpus corpus = counting_corpus(folder, 41);
