@@ -4,6 +4,7 @@
 #include <set>
 
 #include "common/data/batch.h"
+#include "common/train/trainer/model_state.h"
 #include "tests/catch.h"
 #include "tests/lessons/all_trainers.h"
 #include "tests/lessons/examples.h"
@@ -52,10 +53,9 @@ TEST_CASE("every rank knows how many tokens of the global batch count") {
 }
 
 template <class T>
-void check(size_t ranks, size_t micro_batch_size, const typename T::Flags& flags = {}) {
+void check(const Record& oracle, size_t ranks, size_t micro_batch_size,
+           const typename T::Flags& flags = {}) {
   INFO(T::kLesson.info.name << " on " << ranks << " ranks, micro-batch " << micro_batch_size);
-  const OnExamples on_examples;
-  static const Record oracle = record_oracle(config_of(1));
   const RunConfig config = config_of(micro_batch_size);
   Groups groups(ranks);
   const Record record = record_run<T>(config, *groups.group, &groups.node_memory, flags);
@@ -65,22 +65,22 @@ void check(size_t ranks, size_t micro_batch_size, const typename T::Flags& flags
 }
 
 TEST_CASE("any division gives the loss and gradients of one rank") {
-  check<SingleGpuTrainer>(1, 1);
-  for (size_t micro_batch_size : {1, 3}) {
-    check<DdpTrainer>(4, micro_batch_size);
-    check<Zero3Trainer>(4, micro_batch_size);
-    check<PipelineTrainer>(4, micro_batch_size);
-    check<TensorParallelTrainer>(4, micro_batch_size);
-    check<SequenceParallelTrainer>(2, micro_batch_size);
-    for (const auto method : {ContextFlags::Method::ring, ContextFlags::Method::ulysses}) {
-      ContextParallelTrainer::Flags flags;
-      flags.context.attention = method;
-      check<ContextParallelTrainer>(4, micro_batch_size, flags);
-    }
-    ThreeDTrainer::Flags flags;
-    flags.tensor_parallel_size = flags.pipeline.pipeline_parallel_size = 2;
-    check<ThreeDTrainer>(4, micro_batch_size, flags);
+  const OnExamples on_examples;
+  const Record oracle = record_oracle(config_of(1));
+  for (size_t micro_batch_size : {1, 3}) check<DdpTrainer>(oracle, 4, micro_batch_size);
+  check<SingleGpuTrainer>(oracle, 1, 1);
+  check<Zero3Trainer>(oracle, 4, 1);
+  check<PipelineTrainer>(oracle, 4, 3);
+  check<TensorParallelTrainer>(oracle, 4, 3);
+  check<SequenceParallelTrainer>(oracle, 2, 3);
+  ContextParallelTrainer::Flags context;
+  for (const auto method : {ContextFlags::Method::ring, ContextFlags::Method::ulysses}) {
+    context.context.attention = method;
+    check<ContextParallelTrainer>(oracle, 4, 3, context);
   }
+  ThreeDTrainer::Flags grid;
+  grid.tensor_parallel_size = grid.pipeline.pipeline_parallel_size = 2;
+  check<ThreeDTrainer>(oracle, 4, 3, grid);
 }
 
 // What trainers did until 2024: each rank, or each micro-batch, took a mean over its own tokens,
@@ -90,9 +90,10 @@ TEST_CASE("the mean of micro-batches' means is another number") {
   const RunConfig config = config_of(1);
   Communicator alone{std::make_unique<OneRank>()};
   Session<SingleGpuTrainer> session(config, alone, nullptr);
-  ModelRunner model({config, examples(), session.device, session.host, session.stream},
-                    Layout(config.model, 1), session.trainer->state().parameters,
-                    session.trainer->state().gradients);
+  const Layout layout(config.model, 1);
+  ModelState& state = session.trainer->state();
+  ModelRunner model({config, examples(), session.device, session.host, session.stream}, layout,
+                    state.parameters, state.gradients);
   double sum = 0, of_means = 0, tokens = 0;
   std::set<size_t> counts;
   for (size_t row = 0; row < config.global_batch_size; ++row) {
