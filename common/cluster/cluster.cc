@@ -154,6 +154,12 @@ Cluster read_cluster(const std::string& name_or_file) {
   return cluster;
 }
 
+std::vector<size_t> Cluster::machine_of(size_t num_ranks) const {
+  std::vector<size_t> machines(num_ranks);
+  for (size_t rank = 0; rank < num_ranks; ++rank) machines[rank] = node_of(rank);
+  return machines;
+}
+
 void check_dtype(const Cluster& cluster, DType dtype) {
   const auto has = [&](DType other) {
     return cluster.product_flops[static_cast<size_t>(other)] > 0;

@@ -113,6 +113,7 @@ struct Cluster {
 
   size_t num_devices() const { return devices_per_node * num_nodes; }
   size_t node_of(size_t rank) const { return rank / devices_per_node; }
+  std::vector<size_t> machine_of(size_t num_ranks) const;  // the node of each rank
   // Returns how many times the peak rate so many ranks have: each has a device's, but on a CPU the
   // ranks of a node share it.
   double num_peaks(size_t num_ranks) const {

@@ -12,12 +12,14 @@ namespace {
 
 // Returns the axes on which ranks sum. Ranks along the pipeline or the context only send and
 // receive.
-std::array<Axis, 4> summing_axes(const ProcessGrid& grid) {
+std::vector<Axis> summing_axes(const ProcessGrid& grid) {
+  if (grid.shard_size > 0) return {Axis::shard, Axis::replica};
   return {grid.replicas(), Axis::tensor, Axis::embedding, Axis::expert_data};
 }
 
-constexpr std::array kAxes = {Axis::data,   Axis::context,     Axis::tensor,      Axis::pipeline,
-                              Axis::expert, Axis::expert_data, Axis::data_context};
+constexpr std::array kAxes = {Axis::data,     Axis::context, Axis::tensor,
+                              Axis::pipeline, Axis::expert,  Axis::expert_data,
+                              Axis::shard,    Axis::replica, Axis::data_context};
 
 // Returns whether every rank is a group of one on this axis. If experts are not divided, or
 // sequences are not shared, the ranks that hold the same are those of the data axis, which has its

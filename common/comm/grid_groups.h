@@ -28,7 +28,9 @@ class GridGroups {
   // for activations, and its ranks are the stages. In groups[Axis::embedding] the first stage is
   // rank 0 and the last stage is rank 1. groups[Axis::expert_data] is a group of one if experts are
   // not divided, and groups[Axis::data_context] if sequences are not shared: the data axis then has
-  // the ranks that hold the same. REQUIRES: any axis but world.
+  // the ranks that hold the same. groups[Axis::shard] and groups[Axis::replica] are groups of one
+  // if the data axis is not divided into them; if it is, these two share the staging area.
+  // REQUIRES: any axis but world.
   Communicator& operator[](Axis axis) { return *groups_.at(axis); }
   // Returns the pipeline's other group, which is for gradients.
   Communicator& pipeline_gradients() { return *pipeline_gradients_; }

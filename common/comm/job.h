@@ -71,6 +71,9 @@ class Job {
   // Collective.
   void connect(const ConnectOptions& options);
 
+  // Returns the machine of each rank, as the number of the first rank there. Collective.
+  std::vector<size_t> machine_of() const;
+
   // REQUIRES: connect().
   Communicator& communicator() { return *communicator_; }
   // Returns the source of device memory that collectives use without copies, or null if there is

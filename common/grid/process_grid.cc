@@ -50,6 +50,10 @@ std::string_view name_of(Axis axis) {
       return "expert";
     case Axis::expert_data:
       return "expert_data";
+    case Axis::shard:
+      return "shard";
+    case Axis::replica:
+      return "replica";
     case Axis::data_context:
       return "data_context";
   }
@@ -80,6 +84,10 @@ size_t ProcessGrid::size(Axis axis) const {
       return expert_size;
     case Axis::expert_data:
       return data_size / expert_size;
+    case Axis::shard:
+      return std::max<size_t>(shard_size, 1);
+    case Axis::replica:
+      return shard_size == 0 ? 1 : data_size / shard_size;
     case Axis::data_context:
       return data_size * context_size;
   }
@@ -88,8 +96,9 @@ size_t ProcessGrid::size(Axis axis) const {
 
 size_t ProcessGrid::stride(Axis axis) const {
   if (axis == Axis::data_context) return stride(Axis::context);
-  if (axis == Axis::expert) return stride(Axis::data);
+  if (axis == Axis::expert || axis == Axis::shard) return stride(Axis::data);
   if (axis == Axis::expert_data) return stride(Axis::data) * expert_size;
+  if (axis == Axis::replica) return stride(Axis::data) * size(Axis::shard);
   size_t ranks = 1;  // the product of the sizes of all faster axes
   for (size_t i = kGridAxes.size(); kGridAxes[--i] != axis;) ranks *= size(kGridAxes[i]);
   return ranks;

@@ -13,8 +13,10 @@ namespace ladder {
 // their number on one axis of the grid, or the first and the last pipeline stage, which both have a
 // copy of the token embedding (embedding). The data axis may be divided once more: expert_size
 // consecutive ranks of it hold different experts (expert), and ranks with the same place in their
-// groups hold the same ones (expert_data). Ranks that differ only in their places on the data and
-// the context axis hold the same part of the model (data_context).
+// groups hold the same ones (expert_data). In the same way shard_size consecutive ranks of it may
+// shard one copy of the model (shard), and ranks with the same place in their groups hold the same
+// shard of other copies (replica). Ranks that differ only in their places on the data and the
+// context axis hold the same part of the model (data_context).
 enum class Axis {
   world,
   pipeline,
@@ -24,6 +26,8 @@ enum class Axis {
   embedding,
   expert,
   expert_data,
+  shard,
+  replica,
   data_context
 };
 
@@ -39,6 +43,7 @@ struct ProcessGrid {
   size_t pipeline_size = 1, data_size = 1, context_size = 1, tensor_size = 1;
   size_t rank = 0;
   size_t expert_size = 1;  // divides data_size
+  size_t shard_size = 0;   // divides data_size; 0: the data axis has no groups that shard
   // How many more groups the pipeline has, for schedules whose messages go both ways
   // (common/schedule/schedule.h, link_of).
   size_t pipeline_links = 0;

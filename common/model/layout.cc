@@ -66,6 +66,8 @@ Layout::Layout(const ModelDescription& model, size_t world_size, const ModelPart
   check(part.expert_size == 1 || (part.tensor_size == 1 && world_size % part.expert_size == 0 &&
                                   config_.experts.num_experts % part.expert_size == 0),
         "Layout: experts that do not divide");
+  check(world_size % part.replicas == 0 && (part.replicas == 1 || part.expert_size == 1),
+        "Layout: replicas that do not divide the ranks");
   check_frozen(model);
   const auto is_here = [&](size_t operation) { return part_.has(operation); };
   std::vector<size_t> local(model.units.size());  // the index in units_ of each unit of the model
@@ -122,7 +124,8 @@ void Layout::add_unit(const UnitSpec& spec) {
   unit.name = spec.name;
   unit.num_experts = spec.num_experts;
   if (spec.num_experts > 0) unit.expert_size = part_.expert_size;
-  unit.num_shards = world_size_ / unit.expert_size;
+  unit.replicas = part_.replicas;
+  unit.num_shards = world_size_ / (unit.expert_size * unit.replicas);
   const size_t num_held = spec.parameters.size() / unit.expert_size;
   const size_t first = unit.expert_size > 1 ? part_.expert_rank * num_held : 0;
   for (size_t i = 0; i < num_held; ++i) {

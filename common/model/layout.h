@@ -23,7 +23,7 @@ class Layout {
  public:
   // Throws a UserError if some parameters are frozen and the part is a pipeline's stage, and what
   // describe() throws. REQUIRES: tensor_size ranks can_split() the model, expert_size divides the
-  // experts and world_size, and one of the two is 1.
+  // experts and world_size, one of the two is 1, and `replicas` divides world_size.
   Layout(const ModelDescription& model, size_t world_size, const ModelPartition& part = {});
   Layout(const ModelConfig& config, size_t world_size, const ModelPartition& part = {})
       : Layout(describe(config), world_size, part) {}
@@ -96,11 +96,11 @@ BasicUnitView<View> unit_of(const Layout& layout, size_t unit, View flat) {
   return {layout.unit(unit), unit_in_flat(layout, unit, flat)};
 }
 
-// The S ranks of a unit's shard group (Unit::num_shards) own an S-th of each part of the unit,
-// padding included: its shards, in the order of the ranks. Most units have one on each of N ranks.
-// If only every E-th rank is in the group, rank r owns shard r / E of N / E. A rank's shards lie in
-// a flat buffer, each at shard_begin(), or in a buffer of num_shard_elements() elements that has
-// only these, unit by unit.
+// A unit's S shards (Unit::num_shards) are an S-th of each part of it, padding included, in the
+// order of the ranks that hold them. Most units have one on each of N ranks. If only every E-th
+// rank is in the unit's group, or E ranks hold each shard, rank r has shard r / E of N / E. A
+// rank's shards lie in a flat buffer, each at shard_begin(), or in a buffer of num_shard_elements()
+// elements that has only these, unit by unit.
 
 // Returns the elements of one rank's shard of the unit.
 inline size_t shard_elements(const Layout& layout, size_t unit, UnitPart part = UnitPart::trained) {

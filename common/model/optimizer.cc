@@ -5,6 +5,7 @@
 #include <numbers>
 #include <vector>
 
+#include "common/model/slices.h"
 #include "kernels/norm.h"
 
 namespace ladder {
@@ -76,8 +77,8 @@ size_t num_sums(const Layout& layout) {
   return count;
 }
 
-// Calls body(first, count) for the ranges of a unit's shard that this rank counts. The shard begins
-// at element `begin` of the flat buffer, and `first` is relative to the shard.
+// Calls body(first, count) for the ranges of what a rank owns of a unit that it counts. What it
+// owns begins at element `begin` of the flat buffer, and `first` is relative to it.
 template <class Body>
 void for_counted(const Layout& layout, size_t unit, size_t begin, size_t elements, Body body) {
   if (counts_all(layout.unit(unit))) return body(0, elements);
@@ -91,7 +92,7 @@ void for_counted(const Layout& layout, size_t unit, size_t begin, size_t element
 size_t workspace_elements(const Layout& layout, DeviceType device) {
   size_t elements = 0;
   for (size_t unit = 0; unit < layout.units().size(); ++unit) {
-    const size_t whole = sum_workspace_elements(shard_elements(layout, unit));
+    const size_t whole = sum_workspace_elements(owned_range(layout, unit, 0).count);
     elements = add_workspace(elements, whole, device);
     for (size_t i = 1; i < num_sums(layout.unit(unit)); ++i) {
       elements = add_workspace(elements, 1, device);
@@ -111,10 +112,12 @@ GradNorm::GradNorm(Memory& memory, const Layout& layout)
 double GradNorm::squared_norm(Stream& stream, size_t rank, ConstTensorView gradients) {
   std::vector<ConstTensorView> counted;
   for (size_t unit = 0; unit < layout_.units().size(); ++unit) {
-    const ConstTensorView shard = shard_of(layout_, unit, rank, gradients);
+    const FlatRange range = owned_range(layout_, unit, rank);
+    const ConstTensorView owned =
+        shard_of(layout_, unit, rank, gradients).rows(range.first, range.count);
     for_counted(
-        layout_, unit, shard_begin(layout_, unit, rank), shard.num_elements(),
-        [&](size_t first, size_t count) { counted.push_back(shard.elements(first, {count})); });
+        layout_, unit, shard_begin(layout_, unit, rank) + range.first, range.count,
+        [&](size_t first, size_t count) { counted.push_back(owned.elements(first, {count})); });
   }
   const size_t num = counted.size();
   if (num == 0) return 0;

@@ -58,14 +58,14 @@ std::vector<AdamWTensors> adamw_tensors(const Layout& layout, size_t first,
                                         const AdamWTensors& range);
 
 // GradNorm sums the squares of gradients in fp64. Every lesson sums in the same order: each rank
-// sums its shard of every unit, in the order of the units. If several ranks hold copies of a
-// parameter, only one of them counts it (Parameter::counted).
+// sums what it owns of every unit (owned_range), in the order of the units. If several ranks hold
+// copies of a parameter, only one of them counts it (Parameter::counted).
 class GradNorm {
  public:
   // Allocates workspace. The layout, that of gradients, must outlive this object.
   GradNorm(Memory& memory, const Layout& layout);
 
-  // Returns the sum over the shards of rank `rank`. `gradients` is a flat buffer, or has only these
+  // Returns the sum over what rank `rank` owns. `gradients` is a flat buffer, or has only these
   // shards. Synchronizes the stream.
   double squared_norm(Stream& stream, size_t rank, ConstTensorView gradients);
 

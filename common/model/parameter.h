@@ -30,6 +30,9 @@ struct ModelPartition {
   // With expert parallelism a rank has the expert_rank-th of expert_size equal parts of the experts
   // of every block.
   size_t expert_rank = 0, expert_size = 1;
+  // So many consecutive ranks hold the same shard of every unit, if a copy of the model is sharded
+  // among fewer than all ranks.
+  size_t replicas = 1;
 
   bool has(size_t operation) const {
     const auto is_in = [&](const Chunk& c) { return c.first <= operation && operation < c.end; };
@@ -95,10 +98,10 @@ struct Unit {
   size_t num_elements = 0;      // the elements of its parameters
   size_t padded_elements = 0;   // the elements that it takes in the flat buffer
   size_t trained_elements = 0;  // those of the trained part, padding included
-  // The ranks that hold the same elements of the unit are its shard group. It has `num_shards`
-  // ranks, each of which owns one shard of each part. In a buffer of one rank's shards the unit's
-  // begin at element `shard_offset`.
-  size_t num_shards = 1, shard_offset = 0;
+  // The ranks that hold the same elements of the unit are its shard group. They divide each part of
+  // it into `num_shards` shards, each of which `replicas` consecutive ranks hold. In a buffer of
+  // one rank's shards the unit's begin at element `shard_offset`.
+  size_t num_shards = 1, replicas = 1, shard_offset = 0;
   // `is_shared` is true if another pipeline stage also holds the unit; both add to its gradient.
   // The stage that uses the unit first owns it, and `is_copy` is true on the other stage.
   bool is_shared = false, is_copy = false;

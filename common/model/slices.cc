@@ -16,18 +16,28 @@ void add_slices(std::vector<Slice>& slices, const Layout& layout, size_t first, 
                     });
 }
 
+// Adds the slices of the rank's shards, or with `owned_only` of what it owns.
 void add_shards(std::vector<Slice>& slices, const Layout& layout, size_t rank, TensorView buffer,
-                bool counted_only) {
+                bool owned_only) {
   for (size_t unit = 0; unit < layout.units().size(); ++unit) {
     for (const UnitPart part : kUnitParts) {
-      const size_t begin = shard_begin(layout, unit, rank, part);
-      add_slices(slices, layout, begin, begin + shard_elements(layout, unit, part),
-                 shard_of(layout, unit, rank, buffer, part), counted_only);
+      const FlatRange range = owned_only ? owned_range(layout, unit, rank, part)
+                                         : FlatRange{0, shard_elements(layout, unit, part)};
+      const size_t begin = shard_begin(layout, unit, rank, part) + range.first;
+      add_slices(slices, layout, begin, begin + range.count,
+                 shard_of(layout, unit, rank, buffer, part).rows(range.first, range.count),
+                 owned_only);
     }
   }
 }
 
 }  // namespace
+
+FlatRange owned_range(const Layout& layout, size_t unit, size_t rank, UnitPart part) {
+  const size_t replicas = layout.unit(unit).replicas;
+  const size_t count = shard_elements(layout, unit, part) / replicas;
+  return {rank % replicas * count, count};
+}
 
 std::vector<Slice> held_slices(const Layout& layout, size_t rank, TensorView buffer) {
   std::vector<Slice> slices;

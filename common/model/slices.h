@@ -24,19 +24,24 @@ struct Slice {
   TensorView view;  // (n)
 };
 
+// Elements of a flat buffer, or of a shard, that lie together.
+struct FlatRange {
+  size_t first = 0, count = 0;
+};
+
+// Returns which elements of its shard of a unit's part rank `rank` owns: all of them, or where
+// several ranks hold the shard (Unit::replicas) an equal part, in the order of these ranks.
+FlatRange owned_range(const Layout& layout, size_t unit, size_t rank,
+                      UnitPart part = UnitPart::trained);
+
 // Returns the slices in `buffer`, which is a flat buffer of the layout, or one with only the shards
 // of rank `rank`. (The layout is Layout::trained() of buffers that have nothing of frozen ones.)
 std::vector<Slice> held_slices(const Layout& layout, size_t rank, TensorView buffer);
 
-// Returns those of the slices that rank `rank` of the layout's world_size ranks owns: its shard of
-// every unit, without copies that another pipeline stage or tensor-parallel rank owns. Every
+// Returns those of the slices that rank `rank` of the layout's world_size ranks owns: what it owns
+// of every unit, without copies that another pipeline stage or tensor-parallel rank owns. Every
 // element of the model has exactly one owner, which writes it to dumps and counts it in the norm.
 std::vector<Slice> owned_slices(const Layout& layout, size_t rank, TensorView buffer);
-
-// Elements of a flat buffer that lie together.
-struct FlatRange {
-  size_t first = 0, count = 0;
-};
 
 // Returns where the parameters lie of which `is_wanted` is true. Those that lie side by side are
 // one range, and those without elements none. For gradients the layout is Layout::trained().

@@ -23,14 +23,16 @@
 #include "lessons/15_expert_parallel/trainer.h"
 #include "lessons/16_pipeline_schedules/trainer.h"
 #include "lessons/17_elastic/trainer.h"
+#include "lessons/21_hybrid_shard/trainer.h"
 
 namespace ladder::testing {
 
-using AllTrainers = std::tuple<SingleGpuTrainer, DdpTrainer, Zero1Trainer, Zero2Trainer,
-                               Zero3Trainer, OffloadTrainer, TensorParallelTrainer, PipelineTrainer,
-                               ThreeDTrainer, MixedPrecisionTrainer, CheckpointingTrainer,
-                               CompressionTrainer, SequenceParallelTrainer, ContextParallelTrainer,
-                               ExpertParallelTrainer, ScheduleTrainer, ElasticTrainer>;
+using AllTrainers =
+    std::tuple<SingleGpuTrainer, DdpTrainer, Zero1Trainer, Zero2Trainer, Zero3Trainer,
+               OffloadTrainer, TensorParallelTrainer, PipelineTrainer, ThreeDTrainer,
+               MixedPrecisionTrainer, CheckpointingTrainer, CompressionTrainer,
+               SequenceParallelTrainer, ContextParallelTrainer, ExpertParallelTrainer,
+               ScheduleTrainer, ElasticTrainer, HybridShardTrainer>;
 
 // Calls ask.template operator()<T>() for each trainer T. Returns the answers in the lessons' order.
 template <class Ask>

@@ -23,6 +23,7 @@ int run(const Program& program, int argc, const char* const* argv) {
     if (options.is_virtual()) return run_virtual(program, options, job);
     const auto grid_now = [&] { return program.grid(job.size(), job.rank()); };
     RunConfig config = options.resolve(grid_now(), job.node_size());
+    config.machine_of = job.machine_of();
     if (program.adjust) program.adjust(config);
     const ProcessGrid grid = grid_now();  // of the model that is known now
     job.connect(options.connection().options(config.device));

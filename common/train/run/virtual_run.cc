@@ -257,6 +257,7 @@ void run_virtual(const Program& program, Options& options, const Job& job) {
   const size_t num_ranks = flags.num_ranks > 0 ? flags.num_ranks : all;
   check_devices(cluster, num_ranks);
   RunConfig config = options.resolve(program.grid(num_ranks, 0));
+  config.machine_of = cluster.machine_of(num_ranks);
   if (program.adjust) program.adjust(config);
   check_distinct(config, flags.cluster);
   VirtualRun run(program, config, cluster, num_ranks, flags.breakdown);

@@ -59,6 +59,7 @@ struct RunConfig {
   DeviceType device = DeviceType::cpu;
   std::string simulated;  // describes the cluster that the device is simulated on; empty = none
   int threads = 1;
+  std::vector<size_t> machine_of = {};  // the machine of each rank, as a number; empty: one machine
   size_t device_memory = 0, host_memory = 0;  // the most bytes that a rank may use; 0 = no limit
   RecomputeMode recompute;                    // what backward computes again instead of keeping it
   bool offload_activations = false;           // whether what is kept waits on the host

@@ -48,7 +48,7 @@ class ModelState {
   // Sets the parameters that this rank holds to the values in the file of --init, or to those that
   // follow from the seed.
   void initialize();
-  // Returns the sum of the squares of this rank's shards of the gradients. Synchronizes.
+  // Returns the sum of the squares of the gradients that this rank owns. Synchronizes.
   double squared_norm();
   // Updates all units with AdamW. Asynchronous.
   void update(const AdamWStep& adamw_step);
@@ -69,6 +69,8 @@ class ModelState {
   // Returns the numbers that decide the steps to come.
   std::vector<Scalar> scalars();
 
+  // Returns the slices of the parameters that this rank holds.
+  std::vector<Slice> held() const { return held_slices(layout_, rank_, parameters); }
   // Returns the slices that this rank owns of one kind of tensors. The kind is kParam (the masters
   // of parameters that have one), kGrad, kExpAvg or kExpAvgSq; other kinds have no slices.
   std::vector<Slice> slices(std::string_view kind) const;

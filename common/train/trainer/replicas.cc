@@ -21,20 +21,24 @@ namespace {
 uint64_t hash_of(ModelState& state,
                  const std::function<bool(const Unit&, const Parameter&)>& which) {
   constexpr size_t kSegment = 1 << 16;  // elements that are on the host at a time
-  const ConstTensorView parameters = state.parameters;
+  const DType dtype = state.parameters.dtype();
   uint64_t hash = 0;
-  std::vector<std::byte> host(kSegment * size_of(parameters.dtype()));
+  std::vector<std::byte> host(kSegment * size_of(dtype));
+  std::set<const Parameter*> picked;
   for (const Unit& unit : state.layout().units()) {
     for (const Parameter& parameter : unit.parameters) {
-      if (!which(unit, parameter)) continue;
-      const size_t begin = unit.offset + parameter.offset, n = parameter.shape.num_elements();
-      for (size_t first = 0; first < n; first += kSegment) {
-        const size_t count = std::min(kSegment, n - first);
-        const TensorView segment(host.data(), parameters.dtype(), DeviceType::cpu, {count});
-        copy(state.stream(), segment, parameters.elements(begin + first, {count}));
-        state.stream().synchronize();
-        hash = hash_bytes(std::span(host).first(segment.num_bytes()), hash);
-      }
+      if (which(unit, parameter)) picked.insert(&parameter);
+    }
+  }
+  for (const Slice& slice : state.held()) {
+    if (!picked.contains(slice.parameter)) continue;
+    const size_t n = slice.view.num_elements();
+    for (size_t first = 0; first < n; first += kSegment) {
+      const size_t count = std::min(kSegment, n - first);
+      const TensorView segment(host.data(), dtype, DeviceType::cpu, {count});
+      copy(state.stream(), segment, slice.view.rows(first, count));
+      state.stream().synchronize();
+      hash = hash_bytes(std::span(host).first(segment.num_bytes()), hash);
     }
   }
   return hash;

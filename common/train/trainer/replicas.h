@@ -32,7 +32,7 @@ std::vector<Copies> copies_of_slices(Communicator& ranks, const Layout& layout);
 // Throws an Error unless all copies are the same to the bit. It names the ranks of `world` whose
 // copies differ from those of most ranks. Collective over all groups: a rank checks every group
 // before it throws, because its peers in one group may have found nothing in another. Synchronizes
-// the stream. REQUIRES: `state` has whole parameters, not shards.
+// the stream. Of shards it compares what the ranks hold.
 void check_copies(ModelState& state, const Communicator& world, const std::vector<Copies>& all);
 
 }  // namespace ladder

@@ -1,0 +1,38 @@
+// Which ranks share one copy of the model: shard_size consecutive ranks, usually those of a
+// machine.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "common/grid/process_grid.h"
+#include "common/io/cli11.h"
+
+namespace ladder {
+
+// Returns how many ranks each machine has. `machine_of` has the machine of each rank as a number;
+// if it is empty, all ranks are on one. Throws a UserError if machines have unequally many.
+size_t ranks_of_a_machine(const std::vector<size_t>& machine_of, size_t num_ranks);
+
+// Returns whether a group of shard_size consecutive ranks is on more than one machine.
+bool groups_cross_machines(const std::vector<size_t>& machine_of, size_t shard_size);
+
+struct ShardFlags {
+  size_t shard_size = 0;  // S; 0: the ranks of a machine
+  void add_to(CLI::App& app);
+
+  // Returns the grid in which S consecutive ranks are a group on the axis `shard`, and ranks with
+  // the same number in their groups are one on the axis `replica`. Throws a UserError if S does not
+  // divide the ranks. Before adjust() S is the number of all ranks unless the flag is given.
+  ProcessGrid arrange(size_t num_ranks, size_t rank) const;
+  // Sets S if the flag is not given. Throws a UserError if it is not given and machines have
+  // unequally many ranks, or if a group would cross such machines.
+  void adjust(const std::vector<size_t>& machine_of);
+};
+
+// Returns the number that a rank of the grid has in the layout, where the ranks that hold the same
+// shard are consecutive: with N/S replicas, rank r has (r mod S) N/S + floor(r / S).
+size_t layout_rank(const ProcessGrid& grid);
+
+}  // namespace ladder

@@ -1,0 +1,89 @@
+#include "lessons/21_hybrid_shard/trainer.h"
+
+#include <cmath>
+
+#include "common/io/text.h"
+#include "common/train/trainer/replicas.h"
+#include "kernels/elementwise.h"
+
+namespace ladder {
+namespace {
+
+// Everything is sharded. Peers of the shard group read parameters in place, and those that hold the
+// same shard sum gradients in place.
+ModelState::Storages storages(MemorySource* registered) {
+  return {.parameters = {.is_sharded = true, .source = registered},
+          .gradients = {.is_sharded = true, .source = registered},
+          .optimizer = {.is_sharded = true}};
+}
+
+}  // namespace
+
+std::string HybridShardTrainer::describe(const Flags&, const RunConfig& config,
+                                         const ProcessGrid& grid, const SharedPlan&) {
+  const size_t size = grid.size(Axis::shard), copies = grid.size(Axis::replica);
+  const std::string where = groups_cross_machines(config.machine_of, size)
+                                ? ", and groups cross machines"
+                                : std::string();
+  return concat(
+      "  shards   ", counted(copies, copies == 1 ? "copy" : "copie"), " of the model, each ",
+      size == 1 ? "whole on one rank" : concat("shared by ", size, " ranks"), where, "\n");
+}
+
+HybridShardTrainer::HybridShardTrainer(const TrainerContext& context, const Flags& flags)
+    : context_(context),
+      ranks_(context.ranks->world),
+      shard_group_(context.ranks->on(Axis::shard)),
+      replicas_(context.ranks->on(Axis::replica)),
+      layout_(context.config.model, ranks_.size(), {.replicas = replicas_.size()}),
+      state_(context, layout_, layout_rank(context.ranks->grid),
+             storages(context.ranks->registered)),
+      model_(context, layout_, {}, {}),
+      share_(context.config, ranks_),
+      gatherer_(context, state_, shard_group_, flags.gather),
+      sync_(context, state_, shard_group_, replicas_,
+            context.config.num_micro_batches(ranks_.size())) {}
+
+StepResult HybridShardTrainer::step() {
+  const RunConfig& config = context_.config;
+  const double num_tokens = static_cast<double>(config.tokens_per_step());
+  ++state_.step;
+  fill(context_.stream, state_.gradients, 0);
+  for (size_t first = share_.first(); first < share_.end(); first += config.micro_batch_size) {
+    const Hooks hooks = combined(gatherer_.hooks(model_.training_walk()), sync_.hooks());
+    model_.load(Split::train, state_.step, first);
+    model_.forward(hooks);
+    model_.classify(1 / num_tokens, hooks);
+    model_.backward(hooks);
+  }
+  sync_.wait();
+  const double loss = sum_over(ranks_, model_.total_loss()) / num_tokens;
+  const double norm = grad_norm();
+  const AdamWStep step = state_.optimizer.next_step(norm);
+  state_.update(step);  // the same on all ranks that hold the same shard
+  return {loss, norm, step.learning_rate};
+}
+
+// Every rank sums an N-th of the squares, the one of its number in the layout. Before these sums
+// are added, ranks swap them, such that rank r has that of the r-th N-th: so the order, and the
+// bits, are those of lessons 02 to 05.
+double HybridShardTrainer::grad_norm() {
+  std::vector<double> squares(ranks_.size());
+  const ProcessGrid& grid = context_.ranks->grid;
+  squares[ranks_.rank()] = state_.squared_norm();
+  Stream host(DeviceType::cpu);
+  const TensorView all(squares.data(), DType::fp64, DeviceType::cpu, {squares.size()});
+  ranks_.all_gather(host, all, all.rows(ranks_.rank(), 1), {}).wait(host);
+  const size_t copies = grid.size(Axis::replica), r = ranks_.rank();
+  const size_t owner = r % copies * grid.size(Axis::shard) + r / copies;  // its layout_rank() is r
+  return std::sqrt(sum_over(ranks_, squares[owner]));
+}
+
+double HybridShardTrainer::evaluate(size_t num_batches) {
+  return share_.evaluate(model_, num_batches,
+                         [&] { return gatherer_.hooks(evaluation_walk(layout_)); });
+}
+
+void HybridShardTrainer::check_replicas() { check_copies(state_, ranks_, {{replicas_}}); }
+
+}  // namespace ladder
