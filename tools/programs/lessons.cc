@@ -18,6 +18,7 @@
 #include "lessons/15_expert_parallel/trainer.h"
 #include "lessons/16_pipeline_schedules/trainer.h"
 #include "lessons/17_elastic/trainer.h"
+#include "lessons/21_hybrid_shard/trainer.h"
 
 namespace ladder {
 namespace {
@@ -28,7 +29,7 @@ const Programs& programs() {
                   OffloadTrainer, TensorParallelTrainer, PipelineTrainer, ThreeDTrainer,
                   MixedPrecisionTrainer, CheckpointingTrainer, CompressionTrainer,
                   SequenceParallelTrainer, ContextParallelTrainer, ExpertParallelTrainer,
-                  ScheduleTrainer, ElasticTrainer>();
+                  ScheduleTrainer, ElasticTrainer, HybridShardTrainer>();
   return all;
 }
 
@@ -43,7 +44,8 @@ std::vector<std::string> lesson_names() {
 Program program_of(const std::string& lesson) {
   const auto found = programs().find(lesson);
   if (found != programs().end()) return found->second();
-  throw UserError(concat(quoted_name(lesson), ": expected one of 01_single_gpu to 17_elastic"));
+  throw UserError(
+      concat(quoted_name(lesson), ": expected a lesson with a trainer, such as 05_zero3"));
 }
 
 }  // namespace ladder

@@ -74,6 +74,12 @@ EXERCISES = {
     "19_planning": {
         "//lessons/19_planning:choose.cc": ["price_of", "choose"],
     },
+    "21_hybrid_shard": {
+        "//lessons/21_hybrid_shard:replicated_shards.cc": [
+            "ReplicatedShards::keep",
+            "ReplicatedShards::wait",
+        ],
+    },
 }
 
 def _file_name(label):

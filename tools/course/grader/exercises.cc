@@ -259,6 +259,7 @@ const std::map<std::string, Exercise> kExercises = {
     {"16_pipeline_schedules", pipeline_schedules},
     {"17_elastic", elastic},
     {"19_planning", planning},
+    {"21_hybrid_shard", hybrid_shard},
 };
 
 }  // namespace

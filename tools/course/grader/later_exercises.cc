@@ -174,4 +174,22 @@ std::vector<Check> planning() {
   };
 }
 
+std::vector<Check> hybrid_shard() {
+  const std::string flags = "--shard-size 2";
+  const Training one = with_races(any_bits({4, flags}));
+  const Training parts = with_races(any_bits({4, flags + " --micro-batch-size 1"}));
+  return {
+      gradients(3, "gradients of one micro-batch a rank", one,
+                "When a unit's shard has been kept, its sum over the replicas may begin; wait() "
+                "waits for all of these sums."),
+      update(3, "parameters and moments after several micro-batches", parts,
+             "A shard is summed over the replicas when every micro-batch of the step has been "
+             "added to it, and the next step counts from the beginning."),
+      bytes_sent(3, parts, "Replicas sum once a step, each unit once."),
+      overlap(1, one, "replica gradient all_reduce", "backward",
+              "The sum over the replicas runs in the background while backward is at the next "
+              "unit."),
+  };
+}
+
 }  // namespace ladder

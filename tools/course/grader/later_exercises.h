@@ -15,5 +15,6 @@ std::vector<Check> experts();
 std::vector<Check> pipeline_schedules();
 std::vector<Check> elastic();
 std::vector<Check> planning();
+std::vector<Check> hybrid_shard();
 
 }  // namespace ladder

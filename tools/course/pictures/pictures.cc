@@ -16,6 +16,7 @@
 #include "tools/course/pictures/resharding.h"
 #include "tools/course/pictures/ring_rounds.h"
 #include "tools/course/pictures/score_square.h"
+#include "tools/course/pictures/shard_sizes.h"
 #include "tools/course/pictures/two_machines.h"
 #include "tools/course/spine/spine.h"
 
@@ -74,6 +75,7 @@ std::vector<Picture> all_pictures(const std::string& root) {
       {folder + "score_squares.svg", draw_score_squares(4)},
       {folder + "two_machines.svg", draw_two_machines()},
       {folder + "offers.svg", draw_offers()},
+      {folder + "shard_sizes.svg", draw_shard_sizes()},
       {folder + "spine.svg", draw_spine(spine_lines())},
   };
 }

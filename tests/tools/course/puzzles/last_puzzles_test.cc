@@ -1,4 +1,4 @@
-// The puzzles of lessons 14 to 19.
+// The puzzles of lessons 14 to 21.
 #include <cmath>
 #include <numeric>
 
@@ -10,6 +10,7 @@
 #include "lessons/16_pipeline_schedules/schedules.h"
 #include "lessons/17_elastic/layout_choice.h"
 #include "lessons/19_planning/choose.h"
+#include "lessons/21_hybrid_shard/shard_groups.h"
 #include "tests/kernels/arrays.h"
 #include "tests/tools/course/puzzles/puzzle_test.h"
 #include "tools/course/puzzles/14_1.h"
@@ -21,6 +22,7 @@
 #include "tools/course/puzzles/17_1.h"
 #include "tools/course/puzzles/17_2.h"
 #include "tools/course/puzzles/19_1.h"
+#include "tools/course/puzzles/21_1.h"
 
 // NOLINTBEGIN(bugprone-suspicious-include)
 #pragma GCC diagnostic push
@@ -34,6 +36,7 @@
 #include "lessons/17_elastic/puzzles/1.cc"
 #include "lessons/17_elastic/puzzles/2.cc"
 #include "lessons/19_planning/puzzles/1.cc"
+#include "lessons/21_hybrid_shard/puzzles/1.cc"
 #pragma GCC diagnostic pop
 // NOLINTEND(bugprone-suspicious-include)
 
@@ -318,6 +321,38 @@ TEST_CASE("19.1 is choose() without a limit of GPU-hours") {
              gpus, seconds, [&](size_t i) { return seconds[i] * steps > hours * 3600; },
              [&](size_t i) { return gpus[i] * (seconds[i] * steps / 3600); });
        }});
+}
+
+std::vector<int> every(int first, int end, int step) {
+  std::vector<int> ranks;
+  for (int rank = first; rank < end; rank += step) ranks.push_back(rank);
+  return ranks;
+}
+
+TEST_CASE("21.1 is the replica group") {
+  try_puzzle(check_21_1, ::replicas_of,
+             [](int rank, int ranks, int shard_size) {
+               const auto number = [](int n) { return static_cast<size_t>(n); };
+               std::vector<int> all;
+               for (size_t other : ShardFlags{.shard_size = number(shard_size)}
+                                       .arrange(number(ranks), number(rank))
+                                       .ranks_of_group(Axis::replica)) {
+                 all.push_back(static_cast<int>(other));
+               }
+               return all;
+             },
+             {[](int rank, int, int shard_size) {  // the ranks of the copy
+                const int first = rank / shard_size * shard_size;
+                return every(first, first + shard_size, 1);
+              },
+              [](int rank, int ranks, int shard_size) { return every(rank, ranks, shard_size); },
+              [](int rank, int ranks, int shard_size) {  // as if shards were consecutive
+                const int copies = ranks / shard_size, first = rank / copies * copies;
+                return every(first, first + copies, 1);
+              },
+              [](int rank, int ranks, int shard_size) {
+                return every(rank % (ranks / shard_size), ranks, ranks / shard_size);
+              }});
 }
 
 }  // namespace
