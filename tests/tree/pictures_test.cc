@@ -51,10 +51,16 @@ std::vector<std::string> broken_images(const fs::path& root, const SourceFile& p
   return findings;
 }
 
+// All pictures. Some are simulations that take seconds, so they are drawn once.
+const std::vector<Picture>& drawn_now() {
+  static const std::vector<Picture> all = all_pictures(source_root());
+  return all;
+}
+
 TEST_CASE("every picture is as it would be drawn now") {
   const fs::path root = source_root();
   INFO("drawn anew by: bazel run //tools/course/pictures");
-  const auto stale = stale_pictures(root, all_pictures(root), "notes/pictures");
+  const auto stale = stale_pictures(root, drawn_now(), "notes/pictures");
   INFO(report(stale));
   CHECK(stale.empty());
 }
@@ -63,7 +69,7 @@ TEST_CASE("every picture is as it would be drawn now") {
 TEST_CASE(
     "no picture has text beyond its box, an arrow through a box, or text that is hard to read") {
   const fs::path root = source_root();
-  std::vector<Picture> pictures = all_pictures(root);
+  std::vector<Picture> pictures = drawn_now();
   for (const auto& lesson : fs::directory_iterator(root / "lessons")) {
     for (const auto& file : fs::directory_iterator(lesson.path())) {
       if (file.path().extension() != ".svg") continue;
@@ -83,13 +89,13 @@ TEST_CASE(
 TEST_CASE("a picture that is not drawn anew is found, and so is one that nobody draws") {
   const fs::path root = source_root();
   const std::string folder = "notes/pictures", path = folder + "/course_map.svg";
-  std::vector<Picture> pictures = all_pictures(root);
+  std::vector<Picture> pictures = drawn_now();
   const auto map = std::ranges::find(pictures, path, &Picture::path);
   map->svg += " ";
   CHECK(stale_pictures(root, pictures, folder) == std::vector{path});
   pictures.erase(map);
   CHECK(stale_pictures(root, pictures, folder) == std::vector{path});
-  pictures = all_pictures(root);
+  pictures = drawn_now();
   pictures.push_back({folder + "/missing.svg", "<svg"});
   CHECK(stale_pictures(root, pictures, folder) == std::vector{folder + "/missing.svg"});
 }
@@ -103,7 +109,7 @@ TEST_CASE("every picture is shown on a page, and every image has a file and a te
     std::ranges::move(broken_images(root, file), std::back_inserter(findings));
     pages += file.text;
   }
-  for (const Picture& picture : all_pictures(root)) {
+  for (const Picture& picture : drawn_now()) {
     const std::string name(file_name(picture.path));
     if (pages.find("pictures/" + name + ")") == std::string::npos) {
       findings.push_back(picture.path + " is on no page");

@@ -31,21 +31,15 @@ constexpr Network kNetworks[] = {{"h100x8x8@ib-8x400g", "eight fast adapters", C
                                  {"h100x8x8@efa-8x400g", "eight, slow to begin", Colour::backward},
                                  {"h100x8x8@ib-1x400g", "one adapter", Colour::communication}};
 
-double step_ms(const Cluster& cluster, size_t shard_size) {
+double step_ms(const Network& network, size_t shard_size) {
   const Program program = make_program<HybridShardTrainer>();
-  const std::vector<std::string> flags = {"--model",
-                                          "gpt2-xl",
-                                          "--dtype",
-                                          "bf16",
-                                          "--global-batch-size",
-                                          "1024",
-                                          "--micro-batch-size",
-                                          "4",
-                                          "--recompute",
-                                          "block",
-                                          "--shard-size",
-                                          concat(shard_size)};
-  const RunConfig config = resolve_flags(program, flags, kRanks);
+  const std::string flags =
+      concat("--device virtual --cluster ", network.cluster, " --ranks ", kRanks,
+             " --model gpt2-xl --dtype bf16 --global-batch-size 1024 --micro-batch-size 4 "
+             "--recompute block --shard-size ",
+             shard_size);
+  const RunConfig config = resolve_flags(program, words_of(flags), kRanks);
+  const Cluster cluster = read_cluster(network.cluster);
   return 1e3 * VirtualRun(program, config, cluster, kRanks).run().seconds;
 }
 
@@ -73,9 +67,8 @@ std::string draw_shard_sizes() {
   draw_axes(svg);
   double legend = kLeft + 20;
   for (const Network& network : kNetworks) {
-    const Cluster cluster = read_cluster(network.cluster);
     std::vector<double> ms;
-    for (size_t i = 0; i < kSizes; ++i) ms.push_back(step_ms(cluster, size_t{1} << i));
+    for (size_t i = 0; i < kSizes; ++i) ms.push_back(step_ms(network, size_t{1} << i));
     Svg::Points points;
     for (size_t i = 0; i < kSizes; ++i) points.emplace_back(x_of(i), y_of(ms[i]));
     svg.curve(network.colour, points);
@@ -83,7 +76,8 @@ std::string draw_shard_sizes() {
       svg.rect(network.colour, x - kDot / 2, y - kDot / 2, kDot, kDot);
     }
     const size_t best = static_cast<size_t>(std::ranges::min_element(ms) - ms.begin());
-    svg.text(x_of(best), y_of(ms[best]) + 20, format("%.0f", ms[best]),
+    const double below = network.colour == Colour::backward ? -10 : 20;
+    svg.text(x_of(best), y_of(ms[best]) + below, format("%.0f", ms[best]),
              {.anchor = Svg::Anchor::middle, .bold = true});
     legend = svg.legend(legend, kTop - 20, network.colour, network.name);
   }
