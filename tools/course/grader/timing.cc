@@ -15,9 +15,9 @@ namespace ladder {
 namespace {
 
 // Of all workers together. Only one thread starts tasks.
-std::atomic<size_t> num_started = 0, num_running = 0, num_ended = 0;
+std::atomic<size_t> num_started = 0, num_begun = 0, num_ended = 0;
 std::atomic<bool> is_waited_for = false;
-thread_local bool is_worker = false;
+thread_local bool is_worker = false, has_begun = false;  // the task of this worker
 
 // Returns when `done`, or after so long: two ranks that wait for each other shall go on.
 template <typename Done>
@@ -47,14 +47,20 @@ void run_late(std::string_view where) {
 // A task is under way when its start returns, and takes so long that computation can begin then.
 void run_slowly(std::string_view where) {
   if (where == "told: a task is to be queued") ++num_started;
-  if (where == "worker: before a task") is_worker = true;
-  if (where == "worker: after a task") ++num_ended;
-  if (is_worker && where == "shared: before buffers are read") {
-    num_running = num_ended + 1;
+  if (where == "worker: before a task") {
+    is_worker = true;
+    has_begun = false;
+  }
+  const bool reads = is_worker && where == "shared: before buffers are read";
+  if (!has_begun && (reads || where == "worker: after a task")) {
+    has_begun = true;
+    ++num_begun;
+  }
+  if (reads) {
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
   }
   if (where != "told: a task is started") return;
-  wait_until([] { return num_running >= num_started; }, 1);
+  wait_until([] { return num_begun >= num_started; }, 1);
 }
 
 }  // namespace

@@ -28,7 +28,7 @@ struct Network {
   Colour colour;
 };
 constexpr Network kNetworks[] = {{"h100x8x8@ib-8x400g", "eight fast adapters", Colour::forward},
-                                 {"h100x8x8@efa-8x400g", "eight, slow to begin", Colour::backward},
+                                 {"h100x8x8@efa-8x400g", "eight slow starters", Colour::backward},
                                  {"h100x8x8@ib-1x400g", "one adapter", Colour::communication}};
 
 double step_ms(const Network& network, size_t shard_size) {
@@ -63,7 +63,7 @@ void draw_axes(Svg& svg) {
 
 std::string draw_shard_sizes() {
   Svg svg(kLeft + kWidth + 30, kTop + kHeight + 50);
-  svg.title("GPT-2 XL on 64 GPUs");
+  svg.title("GPT-2 XL on 64 GPUs, with the fewest ms of each network");
   draw_axes(svg);
   double legend = kLeft + 20;
   for (const Network& network : kNetworks) {
@@ -75,11 +75,8 @@ std::string draw_shard_sizes() {
     for (const auto& [x, y] : points) {
       svg.rect(network.colour, x - kDot / 2, y - kDot / 2, kDot, kDot);
     }
-    const size_t best = static_cast<size_t>(std::ranges::min_element(ms) - ms.begin());
-    const double below = network.colour == Colour::backward ? -10 : 20;
-    svg.text(x_of(best), y_of(ms[best]) + below, format("%.0f", ms[best]),
-             {.anchor = Svg::Anchor::middle, .bold = true});
-    legend = svg.legend(legend, kTop - 20, network.colour, network.name);
+    legend = svg.legend(legend, kTop - 20, network.colour,
+                        format("%s: %.0f", network.name, std::ranges::min(ms)));
   }
   return svg.str();
 }
