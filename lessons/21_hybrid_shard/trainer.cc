@@ -46,8 +46,8 @@ HybridShardTrainer::HybridShardTrainer(const TrainerContext& context, const Flag
 
 StepResult HybridShardTrainer::step() {
   const RunConfig& config = context_.config;
-  const double num_tokens = static_cast<double>(config.tokens_per_step());
   ++state_.step;
+  const double num_tokens = model_.counted_tokens(Split::train, state_.step);
   fill(context_.stream, state_.gradients, 0);
   for (size_t first = share_.first(); first < share_.end(); first += config.micro_batch_size) {
     const Hooks hooks = combined(gatherer_.hooks(model_.training_walk()), sync_.hooks());
