@@ -49,7 +49,8 @@ void Options::Raw::add_training_flags(CLI::App& app) {
       "folder or pattern sorted by name; the order is part of the run [built-in King James text]")
       ->join(',')  // a file of flags splits at commas
       ->check(path());
-  add("--global-batch-size", config.global_batch_size, "Sequences in an optimizer step [16]")
+  add("--global-batch-size", config.global_batch_size,
+      "Sequences in an optimizer step [16, or the ranks that share them]")
       ->check(whole(1, 100'000'000));
   add("--micro-batch-size", micro_batch_size,
       "Sequences that a rank runs at a time [all of its own; on a pipeline a (4 p)-th of them]")
@@ -203,10 +204,8 @@ RunConfig Options::resolve(const ProcessGrid& grid, size_t node_size) const {
   const size_t data_size = grid.data_size, num_ranks = grid.world_size();
   const ModelPreset& preset = raw.model.resolve(config);
   if (config.model.experts.num_experts > 0 && !lesson_.has_experts) {
-    const bool is_of_folder = !config.init.empty();
-    throw UserError(concat(is_of_folder ? "--init " : "--model ",
-                           is_of_folder ? config.init : config.model_name,
-                           " has experts; take 15_expert_parallel"));
+    const std::string model = "--model " + config.model_name, init = "--init " + config.init;
+    throw UserError((config.init.empty() ? model : init) + " has experts; take 15_expert_parallel");
   }
   config.dtype = parse_dtype(raw.dtype, lesson_);
   check_rounding(config, grid);
@@ -223,7 +222,8 @@ RunConfig Options::resolve(const ProcessGrid& grid, size_t node_size) const {
     raw.sampling.resolve(config, preset.sample_tokens);
   }
 
-  const size_t global = config.global_batch_size;
+  size_t& global = config.global_batch_size;
+  if (app_->count("--global-batch-size") == 0) global = std::max(global, data_size);
   if (global % data_size != 0) {
     throw UserError(concat("--global-batch-size ", global, " does not divide among ",
                            sharers(data_size, num_ranks)));

@@ -315,6 +315,10 @@ TEST_CASE("the global batch divides among ranks and micro-batches") {
   CHECK(parse("--global-batch-size 24", 3).micro_batch_size == 8);
   CHECK(parse("--global-batch-size 24 --micro-batch-size 2", 3).num_micro_batches(3) == 4);
   CHECK(fault("", 3) == "--global-batch-size 16 does not divide among 3 ranks");
+  CHECK(parse("", 64).global_batch_size == 64);
+  CHECK(parse("", 64).micro_batch_size == 1);
+  CHECK(fault("--global-batch-size 16", 64) ==
+        "--global-batch-size 16 does not divide among 64 ranks");
   CHECK(fault("--micro-batch-size 3") ==
         "--micro-batch-size 3 does not divide --global-batch-size 16");
   CHECK(fault("--global-batch-size 24 --micro-batch-size 12", 3) ==
