@@ -51,8 +51,8 @@ struct ProcessGrid {
   size_t world_size() const;
   // Returns the number of ranks in a group along the axis.
   size_t size(Axis axis) const;
-  // Returns the axis along which ranks hold the same part of the model, experts aside, and sum its
-  // gradients: data, or data_context if there is a context axis.
+  // Returns the axis along which ranks hold the same part of the model, experts and shards aside,
+  // and sum its gradients: data, or data_context if there is a context axis.
   Axis replicas() const { return context_size == 1 ? Axis::data : Axis::data_context; }
   // Returns this rank's number in its group along the axis. REQUIRES: neither world nor embedding.
   size_t group_rank(Axis axis) const { return rank / stride(axis) % size(axis); }

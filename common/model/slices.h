@@ -30,7 +30,8 @@ struct FlatRange {
 };
 
 // Returns which elements of its shard of a unit's part rank `rank` owns: all of them, or where
-// several ranks hold the shard (Unit::replicas) an equal part, in the order of these ranks.
+// several ranks hold the shard (Unit::replicas) an equal part, in the order of these ranks. `rank`
+// is the number in the layout, here and below; lesson 21 gives ranks other numbers there.
 FlatRange owned_range(const Layout& layout, size_t unit, size_t rank,
                       UnitPart part = UnitPart::trained);
 

@@ -154,8 +154,7 @@ const std::vector<SpineLesson> kLessons = {
      "16_pipeline_schedules --dtype bf16 --schedule auto --micro-batch-size 2"},
     {"17_elastic", "not a step: one checkpoint, copied to the host", "", copy_checkpoint},
     {"19_planning", "", "", search_layouts},
-    {"21_hybrid_shard",
-     "two copies of four cards each: units come from three neighbours, not seven",
+    {"21_hybrid_shard", "two copies of four cards; in one machine all eight for one copy do better",
      "21_hybrid_shard --dtype bf16 --shard-size 4 --recompute cheap --micro-batch-size 4"}};
 
 }  // namespace
