@@ -18,9 +18,12 @@ class ReplicatedShards final : public GradientShards {
   ReplicatedShards(const TrainerContext& context, ModelState& state, Communicator& shard_group,
                    Communicator& replicas, size_t num_micro_batches);
 
+  // Keeps the last units, waits for the sums over replicas, and counts micro-batches from 0 again.
   void wait() override;
 
  protected:
+  // Adds the shard; after the step's last micro-batch it also starts the sum over replicas, in the
+  // background.
   Stream& keep(size_t unit, Work& sum, ConstTensorView shard) override;
 
  private:

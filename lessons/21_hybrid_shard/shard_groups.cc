@@ -30,7 +30,7 @@ size_t ranks_of_a_machine(const std::vector<size_t>& machine_of, size_t num_rank
   if (const std::string numbers = unequal_machines(machine_of); !numbers.empty()) {
     throw UserError(
         concat("--shard-size: it is the number of a machine's ranks, but machines have ", numbers,
-               "; say how many ranks share a copy of the model"));
+               " ranks; say how many share a copy of the model"));
   }
   return static_cast<size_t>(std::ranges::count(machine_of, machine_of.front()));
 }
@@ -63,7 +63,7 @@ void ShardFlags::adjust(const std::vector<size_t>& machine_of) {
   const std::string numbers = unequal_machines(machine_of);
   if (numbers.empty() || !groups_cross_machines(machine_of, shard_size)) return;
   throw UserError(concat("--shard-size ", shard_size, ": a group would cross machines that have ",
-                         numbers, " ranks; take a size that divides both"));
+                         numbers, " ranks; take a size that divides all of these"));
 }
 
 size_t layout_rank(const ProcessGrid& grid) {

@@ -26,8 +26,8 @@ struct ShardFlags {
   // the same number in their groups are one on the axis `replica`. Throws a UserError if S does not
   // divide the ranks. Before adjust() S is the number of all ranks unless the flag is given.
   ProcessGrid arrange(size_t num_ranks, size_t rank) const;
-  // Sets S if the flag is not given. Throws a UserError if it is not given and machines have
-  // unequally many ranks, or if a group would cross such machines.
+  // Sets S if the flag is not given. Throws a UserError if machines have unequally many ranks and
+  // the flag is not given, or a group would cross machines.
   void adjust(const std::vector<size_t>& machine_of);
 };
 

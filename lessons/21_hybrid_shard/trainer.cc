@@ -25,9 +25,10 @@ std::string HybridShardTrainer::describe(const Flags&, const RunConfig& config,
   const std::string where = groups_cross_machines(config.machine_of, size)
                                 ? ", and groups cross machines"
                                 : std::string();
-  return concat(
-      "  shards   ", counted(copies, copies == 1 ? "copy" : "copie"), " of the model, each ",
-      size == 1 ? "whole on one rank" : concat("shared by ", size, " ranks"), where, "\n");
+  const std::string on = size == 1 ? "on one rank" : concat("shared by ", size, " ranks");
+  return concat("  shards   ", copies,
+                copies == 1 ? " copy of the model, " : " copies of the model, each ", on, where,
+                "\n");
 }
 
 HybridShardTrainer::HybridShardTrainer(const TrainerContext& context, const Flags& flags)
@@ -64,9 +65,9 @@ StepResult HybridShardTrainer::step() {
   return {loss, norm, step.learning_rate};
 }
 
-// Every rank sums an N-th of the squares, the one of its number in the layout. Before these sums
-// are added, ranks swap them, such that rank r has that of the r-th N-th: so the order, and the
-// bits, are those of lessons 02 to 05.
+// Rank q sums the squares of what it owns, the layout_rank(q)-th N-th of all. The sum has to run
+// through the N-ths in order, as in lessons 02 to 05, so that the bits are theirs: ranks exchange
+// these numbers before, and rank r gives the r-th.
 double HybridShardTrainer::grad_norm() {
   std::vector<double> squares(ranks_.size());
   const ProcessGrid& grid = context_.ranks->grid;

@@ -35,12 +35,12 @@ TEST_CASE("groups that cross machines are seen, and refused if machines are uneq
   CHECK_NOTHROW(flags.adjust({0, 1, 0, 1}));
   CHECK_THROWS_WITH(flags.adjust({0, 0, 0, 3}),
                     "--shard-size 2: a group would cross machines that have 1 and 3 ranks; take a "
-                    "size that divides both");
+                    "size that divides all of these");
   ShardFlags none;
   CHECK_THROWS_WITH(
       none.adjust({0, 0, 0, 3}),
-      "--shard-size: it is the number of a machine's ranks, but machines have 1 and 3; "
-      "say how many ranks share a copy of the model");
+      "--shard-size: it is the number of a machine's ranks, but machines have 1 and 3 "
+      "ranks; say how many share a copy of the model");
 }
 
 TEST_CASE("sizes that do not divide the ranks are refused") {
