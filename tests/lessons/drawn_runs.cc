@@ -213,6 +213,13 @@ void Drawing::draw_train() {
   if (one_in(3)) {
     const bool is_gpt2 = std::ranges::count(run_.flags, "rmsnorm") == 0;
     add("--train", is_gpt2 && one_in(3) ? "bias" : concat("last-", 1 + below(layers_)));
+    if (one_in(2)) {  // adapters instead
+      run_.flags.back() = "lora";
+      add("--lora-rank", 1 + below(4));
+      add("--lora-targets", is_gpt2 ? one_of({"qkv", "proj,fc", "c_proj,c_attn", "mlp-proj"})
+                                    : one_of({"qkv", "q_proj,v_proj,down", "proj,up", "gate,up"}));
+      if (one_in(2)) add("--lora-scale", "rslora");
+    }
   }
   std::swap(random_, train_random_);
 }

@@ -77,12 +77,13 @@ std::map<std::string, std::string> refusals(const Flags& flags, size_t num_ranks
 }
 
 TEST_CASE("every lesson takes --train or refuses it by its name") {
-  const std::string choice = GENERATE("last-1", "bias");
+  const std::string choice = GENERATE("last-1", "bias", "lora");
+  const std::string asked =
+      "--train " + choice + (choice == "lora" ? ", rank 8, alpha 16 on attn.c_attn" : "");
   const std::string stages =
-      "--train " + choice +
-      ": not where a pipeline cuts the model, whose parts all run backward; take one stage";
+      asked + ": not where a pipeline cuts the model, whose parts all run backward; take one stage";
   const std::string experts =
-      "--train " + choice + ": not in a model with experts, whose backward computes all gradients";
+      asked + ": not in a model with experts, whose backward computes all gradients";
   for (const size_t num_ranks : {1, 2}) {
     const auto all = refusals({"--train", choice}, num_ranks);
     CAPTURE(choice, num_ranks);
