@@ -71,7 +71,6 @@ void require_publishable(const std::string& path, const ModelConfig& config) {
   if (norms_heads && config.biases != Biases::none) {
     refuse("the model has norms of q and k and biases, and a Qwen3 of transformers has no biases");
   }
-  if (config.lora) refuse("the model has adapters, and a model of transformers has none");
   if (experts.num_experts == 0) return;
   if (config.is_gpt2()) refuse("the model has experts, and a GPT-2 of transformers has none");
   if (config.biases != Biases::none) {

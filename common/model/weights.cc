@@ -8,6 +8,7 @@
 
 #include "common/io/path.h"
 #include "common/io/printable.h"
+#include "common/model/adapter_config.h"
 #include "common/model/lora.h"
 #include "kernels/elementwise.h"
 #include "kernels/runtime/random.h"
@@ -17,7 +18,13 @@ namespace {
 
 // The prefixes that names have: none in published files, and others in some files and in dumps.
 constexpr std::string_view kDumpPrefix = "param.";
-constexpr std::string_view kPrefixes[] = {"", "transformer.", "model.", kDumpPrefix};
+constexpr std::string_view kPrefixes[] = {"",
+                                          "transformer.",
+                                          "model.",
+                                          kDumpPrefix,
+                                          "base_model.model.transformer.",
+                                          "base_model.model.model."};
+constexpr const char* kInitAdapter = "--init-adapter";
 
 // The number of elements that are read and checked at a time.
 constexpr size_t kPart = 1 << 16;
@@ -112,21 +119,29 @@ std::vector<SafetensorsWriter::Tensor> tensors_of(const ModelDescription& model,
   return tensors;
 }
 
-WeightsFile::WeightsFile(const std::string& path, const Layout& layout)
-    : path_(path), reader_(named_by("--init", [&] { return SafetensorsFiles(path); })) {
+WeightsFile::WeightsFile(const std::string& path, const Layout& layout, const char* flag)
+    : flag_(flag), path_(path), reader_(named_by(flag, [&] { return SafetensorsFiles(path); })) {
   const auto has_adapter = [](const SafetensorsEntry& entry) { return is_adapter(entry.name); };
   const bool has_adapters = std::ranges::any_of(reader_.entries(), has_adapter);
   for (const Unit& unit : layout.units()) {
     for (const Parameter& parameter : unit.parameters) {
-      if (has_adapters || !is_adapter(parameter.name)) check_tensor(parameter, layout);
+      const bool is_there =
+          is_adapter(parameter.name) ? has_adapters || has_only_adapters() : !has_only_adapters();
+      if (is_there) check_tensor(parameter, layout);
     }
   }
   check_extra_tensors(layout);
-  if (!layout.config().untied) check_tied_head(layout);
+  if (!layout.config().untied && !has_only_adapters()) check_tied_head(layout);
 }
 
+WeightsFile WeightsFile::of_adapters(const std::string& folder, const Layout& layout) {
+  return {concat(folder, "/", kAdapterWeights), layout, kInitAdapter};
+}
+
+bool WeightsFile::has_only_adapters() const { return flag_ == std::string_view(kInitAdapter); }
+
 void WeightsFile::refuse(const std::string& what) const {
-  throw UserError(concat("--init ", path_, ": tensor ", what));
+  throw UserError(concat(flag_, " ", path_, ": tensor ", what));
 }
 
 const SafetensorsEntry* WeightsFile::find(const std::string& name) const {
@@ -158,9 +173,12 @@ void WeightsFile::check_tensor(const Parameter& parameter, const Layout& layout)
 }
 
 void WeightsFile::check_extra_tensors(const Layout& layout) const {
-  std::set<std::string, std::less<>> known = {"lm_head.weight"};
+  std::set<std::string, std::less<>> known;
+  if (!has_only_adapters()) known.insert("lm_head.weight");
   for (const Unit& unit : layout.units()) {
-    for (const Parameter& parameter : unit.parameters) known.insert(parameter.name);
+    for (const Parameter& parameter : unit.parameters) {
+      if (is_adapter(parameter.name) || !has_only_adapters()) known.insert(parameter.name);
+    }
   }
   const bool is_dump = std::ranges::any_of(
       reader_.entries(), [](const auto& entry) { return entry.name.starts_with(kDumpPrefix); });

@@ -40,9 +40,14 @@ class WeightsFile {
   // Opens the file, or the files of the folder. Throws a UserError that names --init unless they
   // have every parameter of the layout in its full shape, and nothing else. Adapters (lora.h) are
   // all there, or none. REQUIRES: the layout of a whole model.
-  WeightsFile(const std::string& path, const Layout& layout);
+  WeightsFile(const std::string& path, const Layout& layout)
+      : WeightsFile(path, layout, "--init") {}
+  // Opens the adapters in a folder of peft (adapter_config.h), which are all it has. Throws a
+  // UserError that names --init-adapter unless it has every adapter of the layout in its full
+  // shape, and nothing else.
+  static WeightsFile of_adapters(const std::string& folder, const Layout& layout);
 
-  // Returns whether the file has the parameter. It has all that are no adapters.
+  // Returns whether the file has the parameter. Only adapters may be missing, or all others.
   bool has(const Parameter& parameter) const { return find(parameter.name) != nullptr; }
 
   // Reads a whole parameter into `destination`, which is host memory with the parameter's full
@@ -54,7 +59,9 @@ class WeightsFile {
   void check_values(const Layout& layout, DType dtype) const;
 
  private:
-  // Throws a UserError that names --init and the file. `what` begins with the tensor's name.
+  WeightsFile(const std::string& path, const Layout& layout, const char* flag);
+  bool has_only_adapters() const;
+  // Throws a UserError that names the flag and the file. `what` begins with the tensor's name.
   [[noreturn]] void refuse(const std::string& what) const;
   [[noreturn]] void refuse_element(const SafetensorsEntry& entry, size_t index, DType dtype) const;
   // Returns the tensor with this name, with any prefix, or nullptr if there is none.
@@ -64,6 +71,7 @@ class WeightsFile {
   void check_extra_tensors(const Layout& layout) const;
   void check_tied_head(const Layout& layout) const;
 
+  const char* flag_;
   std::string path_;
   SafetensorsFiles reader_;
 };

@@ -21,6 +21,7 @@ TRAINERS = [
     "15_expert_parallel",
     "16_pipeline_schedules",
     "17_elastic",
+    "18_fine_tuning",
     "21_hybrid_shard",
 ]
 

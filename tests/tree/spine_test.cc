@@ -49,7 +49,10 @@ TEST_CASE("the model gets from not fitting to the fastest layout, which the plan
   CHECK_THAT(lesson("19_planning").command,
              StartsWith("05_zero3 --dtype bf16 ") && ContainsSubstring("--recompute"));
   const double best = lesson("19_planning").tokens_a_day;
-  CHECK(std::ranges::max(spine_lines(), {}, &SpineLine::tokens_a_day).tokens_a_day == best);
+  // Lesson 18 trains little of the model, so it has less to compute.
+  for (const SpineLine& line : spine_lines()) {
+    CHECK((line.tokens_a_day <= best || line.lesson == "18_fine_tuning"));
+  }
   CHECK(best > 3 * lesson("04_zero2").tokens_a_day);
 }
 

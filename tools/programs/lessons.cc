@@ -18,6 +18,7 @@
 #include "lessons/15_expert_parallel/trainer.h"
 #include "lessons/16_pipeline_schedules/trainer.h"
 #include "lessons/17_elastic/trainer.h"
+#include "lessons/18_fine_tuning/trainer.h"
 #include "lessons/21_hybrid_shard/trainer.h"
 
 namespace ladder {
@@ -29,7 +30,7 @@ const Programs& programs() {
                   OffloadTrainer, TensorParallelTrainer, PipelineTrainer, ThreeDTrainer,
                   MixedPrecisionTrainer, CheckpointingTrainer, CompressionTrainer,
                   SequenceParallelTrainer, ContextParallelTrainer, ExpertParallelTrainer,
-                  ScheduleTrainer, ElasticTrainer, HybridShardTrainer>();
+                  ScheduleTrainer, ElasticTrainer, FineTuningTrainer, HybridShardTrainer>();
   return all;
 }
 

@@ -61,6 +61,9 @@ struct Input {
 std::vector<Input> inputs_of(const RunConfig& config, const Corpus& corpus) {
   std::vector<Input> inputs;
   for (const std::string& file : init_files(config)) inputs.push_back({"--init", file, kAll});
+  for (const std::string& file : adapter_files(config)) {
+    inputs.push_back({"--init-adapter", file, kAll});
+  }
   for (const std::string& file : corpus.files()) {
     inputs.push_back({"--data", file, kMostOfData});
   }

@@ -7,6 +7,7 @@
 #include "common/io/path.h"
 #include "common/io/printable.h"
 #include "common/io/safetensors_files.h"
+#include "common/model/adapter_config.h"
 #include "common/model/published_config.h"
 #include "common/model/weights.h"
 
@@ -117,6 +118,12 @@ std::vector<std::string> init_files(const RunConfig& config) {
   return files;
 }
 
+std::vector<std::string> adapter_files(const RunConfig& config) {
+  if (config.init_adapter.empty()) return {};
+  return {concat(config.init_adapter, "/", kAdapterConfig),
+          concat(config.init_adapter, "/", kAdapterWeights)};
+}
+
 void check_weights(const RunConfig& config, bool all_values) {
   const std::string published = published_config_of(config);
   if (!published.empty()) {
@@ -125,6 +132,9 @@ void check_weights(const RunConfig& config, bool all_values) {
   const Layout layout(config.model, 1);
   const WeightsFile file(config.init, layout);
   if (all_values) file.check_values(layout, config.dtype);
+  if (config.init_adapter.empty()) return;
+  const WeightsFile adapters = WeightsFile::of_adapters(config.init_adapter, layout);
+  if (all_values) adapters.check_values(layout, config.dtype);
 }
 
 }  // namespace ladder

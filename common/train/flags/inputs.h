@@ -46,9 +46,12 @@ std::string published_config_of(const RunConfig& config);
 // no weights, or a damaged index.
 std::vector<std::string> init_files(const RunConfig& config);
 
-// Throws UserError if the model cannot start from the weights of --init, or if the config.json
-// beside them describes another model. With `all_values` it also checks every value, for which it
-// reads everything. REQUIRES: config.init is not empty.
+// Returns the two files in the folder of --init-adapter. There are none without.
+std::vector<std::string> adapter_files(const RunConfig& config);
+
+// Throws UserError if the model cannot start from the weights of --init and --init-adapter, or if
+// the config.json beside them describes another model. With `all_values` it also checks every
+// value, for which it reads everything. REQUIRES: config.init is not empty.
 void check_weights(const RunConfig& config, bool all_values);
 
 }  // namespace ladder

@@ -2,6 +2,7 @@
 
 #include "common/io/path.h"
 #include "common/io/printable.h"
+#include "common/model/adapter_config.h"
 #include "common/model/family.h"
 #include "common/model/lora.h"
 #include "common/model/published_config.h"
@@ -74,6 +75,12 @@ void ModelFlags::add_to(CLI::App& app, RunConfig& config) {
       ->check(path())
       ->group("Model");
   app.add_option(
+         "--init-adapter", config.init_adapter,
+         "With --init: start from the adapters in this folder of Hugging Face's peft, whose "
+         "adapter_config.json has the values of --lora-*")
+      ->check(path())
+      ->group("Model");
+  app.add_option(
          "--train", train_,
          "What is trained, the rest is frozen: all, bias (the biases of a GPT-2), last-K "
          "(the last K blocks and the final norm), or lora (low-rank adapters of linear layers, "
@@ -100,20 +107,36 @@ void LoraFlags::add_to(CLI::App& app) {
       ->check(CLI::IsMember({"standard", "rslora"}));
 }
 
-ModelConfig LoraFlags::applied_to(ModelConfig model, const std::string& train) const {
+ModelConfig LoraFlags::applied_to(ModelConfig model, const std::string& train,
+                                  const std::string& init_adapter) const {
   model.lora.reset();
   if (train != kTrainLora) {
+    if (!init_adapter.empty()) throw UserError("--init-adapter: goes with --train lora");
     for (const CLI::Option* flag : flags_) {
       if (flag->count() == 0) continue;
       throw UserError(concat(flag->get_name(), ": goes with --train lora"));
     }
     return model;
   }
-  const LoraConfig usual;
-  model.lora = {.rank = rank_.value_or(usual.rank),
-                .alpha = alpha_.value_or(usual.alpha),
-                .scale = scale_ == "rslora" ? LoraScale::rslora : LoraScale::standard,
-                .targets = lora_targets(model, targets_.empty() ? "qkv" : targets_)};
+  LoraConfig usual;
+  if (init_adapter.empty()) {
+    usual.targets = lora_targets(model, targets_.empty() ? "qkv" : targets_);
+  } else {
+    usual = named_by("--init-adapter", [&] { return read_adapter_config(init_adapter, model); });
+  }
+  LoraConfig lora = {.rank = rank_.value_or(usual.rank),
+                     .alpha = alpha_.value_or(usual.alpha),
+                     .scale = usual.scale,
+                     .targets = targets_.empty() ? usual.targets : lora_targets(model, targets_)};
+  if (!scale_.empty()) {
+    lora.scale = scale_ == "rslora" ? LoraScale::rslora : LoraScale::standard;
+  }
+  if (!init_adapter.empty() && lora != usual) {
+    throw UserError(concat("--init-adapter ", init_adapter, ": has adapters of ", lora_text(usual),
+                           ", and the flags --lora-* ask for ", lora_text(lora),
+                           "; leave them out"));
+  }
+  model.lora = lora;
   return model;
 }
 
@@ -154,7 +177,11 @@ const ModelPreset& ModelFlags::resolve(RunConfig& config) const {
     named_by(concat("--model ", config.model_name, ": --init").c_str(),
              [&] { require_same_model(file, config.model); });
   }
-  config.model = lora_.applied_to(config.model, train_);
+  if (!config.init_adapter.empty() && config.init.empty()) {
+    throw UserError(
+        "--init-adapter: goes with --init, the weights that its adapters were made for");
+  }
+  config.model = lora_.applied_to(config.model, train_, config.init_adapter);
   config.model.frozen = frozen_names(config.model, train_);
   return *preset;
 }

@@ -30,9 +30,11 @@ class SizeFlags {
 class LoraFlags {
  public:
   void add_to(CLI::App& app);
-  // Returns the model with the adapters that the flags describe, if `train` is "lora", or as it is.
-  // Throws a UserError that names a flag which is given without, or asks for what the model lacks.
-  ModelConfig applied_to(ModelConfig model, const std::string& train) const;
+  // Returns the model with the adapters that the flags describe, or the folder of --init-adapter
+  // (unless it is empty), if `train` is "lora", or as it is. Throws a UserError that names a flag
+  // which is given without, asks for what the model lacks, or for other adapters than the folder.
+  ModelConfig applied_to(ModelConfig model, const std::string& train,
+                         const std::string& init_adapter) const;
 
  private:
   std::vector<const CLI::Option*> flags_;

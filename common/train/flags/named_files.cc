@@ -101,9 +101,11 @@ void check_outputs(const RunConfig& config, const std::vector<NamedFile>& inputs
 void check_distinct(const RunConfig& config, const Corpus& corpus) {
   std::vector<NamedFile> inputs = {{"--config", config.flags_file},
                                    {"--init", config.init},
+                                   {"--init-adapter", config.init_adapter},
                                    {"--data", config.data},
                                    {"--tokenizer", config.tokenizer}};
   for (const std::string& path : init_files(config)) inputs.push_back({"--init", path});
+  for (const std::string& path : adapter_files(config)) inputs.push_back({"--init-adapter", path});
   for (const std::string& path : corpus.files()) inputs.push_back({"--data", path});
   check_outputs(config, inputs);
 }

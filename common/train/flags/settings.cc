@@ -31,6 +31,7 @@ std::map<std::string, ComparedBy, std::less<>> make_flags_without_setting() {
       {"--pipeline-parallel-size", layout},
       {"--context-parallel-size", layout},
       {"--init", nothing},  // a run that resumes does not read it, and says so
+      {"--init-adapter", nothing},
       {"--evaluate-every", nothing},
       {"--evaluate-batches", nothing},
       {"--sample", nothing},

@@ -35,9 +35,10 @@ void VirtualFlags::check(bool is_virtual) const {
 }
 
 void VirtualFlags::refuse_values(const RunConfig& config, bool samples) {
-  const std::array<std::pair<const char*, bool>, 8> asked = {{
+  const std::array<std::pair<const char*, bool>, 9> asked = {{
       {"--dump", !config.dump.empty()},
       {"--init", !config.init.empty()},
+      {"--init-adapter", !config.init_adapter.empty()},
       {"--checkpoint", !config.checkpoint.path.empty()},
       {"--export", !config.export_to.empty()},
       {"--metrics", !config.metrics.empty()},

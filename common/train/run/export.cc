@@ -9,6 +9,8 @@
 #include "common/checkpoint/folder.h"
 #include "common/io/path.h"
 #include "common/io/safetensors.h"
+#include "common/model/adapter_config.h"
+#include "common/model/lora.h"
 #include "common/model/published_config.h"
 #include "common/model/weights.h"
 #include "kernels/elementwise.h"
@@ -32,14 +34,25 @@ void require_exportable(const std::string& path, const ModelConfig& config) {
   throw UserError(concat(path, ": lies in the checkpoint ", checkpoint, "; name another place"));
 }
 
-// Throws UserError unless the disk has room for the model beside this path.
-void require_space(const std::string& path, const std::string& partial, const ModelConfig& config) {
+// Throws UserError unless the disk has room for the tensors beside this path.
+void require_space(const std::string& path, const std::string& partial,
+                   const std::vector<SafetensorsWriter::Tensor>& tensors) {
   std::error_code error;
-  const uint64_t needed = describe(config).num_parameters() * sizeof(float);
+  uint64_t needed = 0;
+  for (const SafetensorsWriter::Tensor& tensor : tensors) {
+    uint64_t bytes = sizeof(float);
+    for (size_t extent : tensor.shape) bytes *= extent;
+    needed += bytes;
+  }
   const uint64_t available = std::filesystem::space(partial, error).available;
   if (error || needed <= available) return;  // a file system that does not say
   throw UserError(concat(path, ": the model takes ", human_bytes(needed), ", and the disk has ",
                          human_bytes(available), " left"));
+}
+
+// Returns whether the file has the parameter: with adapters it has nothing else.
+bool is_exported(const ModelConfig& config, const std::string& parameter) {
+  return !config.lora || is_adapter(parameter);
 }
 
 // Returns the tensors of the file. A Llama's names have the prefix that transformers gives them. A
@@ -47,6 +60,11 @@ void require_space(const std::string& path, const std::string& partial, const Mo
 // that one the others need it.
 std::vector<SafetensorsWriter::Tensor> exported_tensors(const ModelConfig& config) {
   auto tensors = tensors_of(describe(config), DType::fp32);
+  if (config.lora) {
+    std::erase_if(tensors, [](const auto& tensor) { return !is_adapter(tensor.name); });
+    for (auto& tensor : tensors) tensor.name.insert(0, adapter_prefix(config));
+    return tensors;
+  }
   if (config.is_gpt2() && !config.untied) return tensors;
   for (SafetensorsWriter::Tensor& tensor : tensors) {
     if (tensor.name == "lm_head.weight") continue;
@@ -57,12 +75,13 @@ std::vector<SafetensorsWriter::Tensor> exported_tensors(const ModelConfig& confi
 
 }  // namespace
 
-ExportFolder::ExportFolder(const std::string& path, const ModelConfig& config)
-    : config_(config), folder_(named_by("--export", [&] {
+ExportFolder::ExportFolder(const std::string& path, const ModelConfig& config,
+                           const std::string& base)
+    : config_(config), base_(base), folder_(named_by("--export", [&] {
         require_exportable(path, config);
         return PartialFolder(path);
       })) {
-  named_by("--export", [&] { require_space(path, folder_ / "", config); });
+  named_by("--export", [&] { require_space(path, folder_ / "", exported_tensors(config)); });
 }
 
 void ExportFolder::write(const Vocabulary& vocabulary,
@@ -71,6 +90,10 @@ void ExportFolder::write(const Vocabulary& vocabulary,
   const std::optional<int32_t> end = vocabulary.end_of_text;
   named_by("--export", [&] {
     write_weights(visit);
+    if (config_.lora) {
+      write_text(kAdapterConfig, adapter_config(config_, base_));
+      return folder_.commit();
+    }
     write_text("config.json", published_config(config_, end));
     write_text("generation_config.json", generation_config(end));
     if (vocabulary.is_text || tokenizer) {
@@ -92,11 +115,13 @@ void ExportFolder::write_text(const std::string& name, const std::string& text) 
 
 void ExportFolder::write_weights(const std::function<void(const TensorSink&)>& visit) const {
   const std::vector<SafetensorsWriter::Tensor> tensors = exported_tensors(config_);
-  SafetensorsWriter writer(folder_ / "model.safetensors", tensors);
+  SafetensorsWriter writer(folder_ / (config_.lora ? kAdapterWeights : "model.safetensors"),
+                           tensors);
   Stream stream(DeviceType::cpu);
   std::vector<float> values;
   size_t next = 0;
   visit([&](const ParameterSpec& parameter, ConstTensorView tensor) {
+    if (!is_exported(config_, parameter.name)) return;
     check(next < tensors.size() && tensors[next++].name.ends_with(parameter.name),
           "ExportFolder::write: parameters do not come in the model's order");
     values.resize(tensor.num_elements());
@@ -111,7 +136,8 @@ void ExportFolder::write_weights(const std::function<void(const TensorSink&)>& v
   writer.finish();
 }
 
-const char* written_text(const Vocabulary& vocabulary) {
+const char* written_text(const ModelConfig& config, const Vocabulary& vocabulary) {
+  if (config.lora) return ": the adapters are written; tools/checkpoint merge adds them to --init";
   return vocabulary.is_text || vocabulary.end_of_text
              ? ": written"
              : ": written; no token is known to end a text (--tokenizer can name it)";

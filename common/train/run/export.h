@@ -16,13 +16,16 @@ namespace ladder {
 //   config.json, generation_config.json    what transformers must know: which of its models it is
 //   tokenizer.json, tokenizer_config.json    the tokenizer: that of the vocabulary, or if tokens
 //                        are bytes one that says so
-// It appears as a whole, when write() is done (PartialFolder).
+// Of a model with adapters (ModelConfig::lora) it has the adapters alone, in the two files of
+// Hugging Face's peft (adapter_config.h). It appears as a whole, when write() is done
+// (PartialFolder).
 class ExportFolder {
  public:
   // Makes the partial folder. Throws a UserError that names --export if the folder cannot be made,
   // if it is there and not empty, if it lies in a checkpoint, if transformers has no such model, or
-  // if the disk has too little room for it.
-  ExportFolder(const std::string& path, const ModelConfig& config);
+  // if the disk has too little room for it. `base` says which weights the model has begun with, for
+  // those who find only its adapters.
+  ExportFolder(const std::string& path, const ModelConfig& config, const std::string& base = "");
 
   // Writes everything. `visit` gives every parameter of the model to a sink, in the order of the
   // model's description, in fp32 or fp64. Throws an Error if the disk is full, or if a parameter is
@@ -34,10 +37,11 @@ class ExportFolder {
   void write_weights(const std::function<void(const TensorSink&)>& visit) const;
 
   ModelConfig config_;
+  std::string base_;
   PartialFolder folder_;
 };
 
-// Says that the model has been written, and what those who use it must do without.
-const char* written_text(const Vocabulary& vocabulary);
+// Says what has been written, and what those who use it must do without.
+const char* written_text(const ModelConfig& config, const Vocabulary& vocabulary);
 
 }  // namespace ladder

@@ -85,7 +85,7 @@ OutputFiles::OutputFiles(const RunConfig& config, int64_t resumed_step,
     open("--draw", probe, config.draw);
   }
   open("--trace", trace, config.trace);
-  if (!config.export_to.empty()) exported.emplace(config.export_to, config.model);
+  if (!config.export_to.empty()) exported.emplace(config.export_to, config.model, config.init);
   if (config.metrics.empty()) return;
   named_by("--metrics", [&] { metrics.emplace(config.metrics, resumed_step, run); });
 }

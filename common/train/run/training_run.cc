@@ -283,7 +283,8 @@ void TrainingRun::State::write_trace() {
 void TrainingRun::State::export_model(Trainer& trainer) {
   if (grid.rank != 0) return visit(trainer, kParam, nullptr);
   files->exported->write(vocabulary, [&](const TensorSink& sink) { visit(trainer, kParam, sink); });
-  say(concat("\n  --export ", one_line(config.export_to), written_text(vocabulary), "\n"));
+  say(concat("\n  --export ", one_line(config.export_to), written_text(config.model, vocabulary),
+             "\n"));
 }
 
 void TrainingRun::State::sample(int64_t step, Trainer& trainer) {

@@ -35,11 +35,12 @@ enum class AttentionKernel { own, cudnn };
 struct RunConfig {
   std::string model_name = "tiny";
   ModelConfig model;
-  std::string data;        // paths and patterns (data_files.h); empty = the built-in text
-  std::string flags_file;  // path of the file of --config; empty = none
-  std::string flags_note;  // what was read from it, a line of the header
-  std::string save_flags;  // path of the file of --save-config; empty = none
-  std::string init;        // a safetensors file, or a folder of them; empty = from the seed
+  std::string data;          // paths and patterns (data_files.h); empty = the built-in text
+  std::string flags_file;    // path of the file of --config; empty = none
+  std::string flags_note;    // what was read from it, a line of the header
+  std::string save_flags;    // path of the file of --save-config; empty = none
+  std::string init;          // a safetensors file, or a folder of them; empty = from the seed
+  std::string init_adapter;  // a folder with adapters (adapter_config.h); empty = new ones
 
   size_t global_batch_size = 16;  // sequences in one optimizer step, over all ranks
   size_t micro_batch_size = 0;    // sequences that one rank runs at a time

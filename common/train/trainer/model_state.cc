@@ -71,23 +71,27 @@ ModelState::ModelState(const TrainerContext& context, const Layout& layout, size
 
 void ModelState::initialize() {
   const RunConfig& config = context_.config;
-  std::optional<WeightsFile> file;
-  if (!config.init.empty()) file.emplace(config.init, Layout(config.model, 1));
-  load(file ? &*file : nullptr, layout_, parameters);
+  std::deque<WeightsFile> files;
+  if (!config.init_adapter.empty()) {
+    files.push_back(WeightsFile::of_adapters(config.init_adapter, Layout(config.model, 1)));
+  }
+  if (!config.init.empty()) files.emplace_back(config.init, Layout(config.model, 1));
+  load(files, layout_, parameters);
   if (optimizer.masters.view().empty()) return;
-  if (file) {
-    load(&*file, trained_, optimizer.masters);
+  if (!files.empty()) {
+    load(files, trained_, optimizer.masters);
   } else {
     masters_from_parameters();
   }
 }
 
-void ModelState::load(const WeightsFile* file, const Layout& layout, TensorView buffer) {
+void ModelState::load(const std::deque<WeightsFile>& files, const Layout& layout,
+                      TensorView buffer) {
   Stream& stream = stream_of(buffer);
-  if (file == nullptr && layout.covers(buffer)) {
+  if (files.empty() && layout.covers(buffer)) {
     return initialize_parameters(stream, layout, context_.config.seed, 0, buffer);
   }
-  if (file == nullptr) {
+  if (files.empty()) {
     for (size_t unit = 0; unit < layout.units().size(); ++unit) {
       for (const UnitPart part : kUnitParts) {
         initialize_parameters(stream, layout, context_.config.seed,
@@ -99,7 +103,9 @@ void ModelState::load(const WeightsFile* file, const Layout& layout, TensorView 
   }
   for (const Slice& slice : held_slices(layout, rank_, buffer)) {
     const Parameter& parameter = *slice.parameter;
-    if (!file->has(parameter)) {  // a new adapter
+    const auto file =
+        std::ranges::find_if(files, [&](const WeightsFile& some) { return some.has(parameter); });
+    if (file == files.end()) {  // a new adapter
       initialize_parameter(stream, parameter, context_.config.seed, slice.first, slice.view);
       continue;
     }

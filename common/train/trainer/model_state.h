@@ -1,6 +1,7 @@
 // The state of a model that a trainer keeps from step to step.
 #pragma once
 
+#include <deque>
 #include <string_view>
 #include <vector>
 
@@ -100,7 +101,8 @@ class ModelState {
   // Return what the optimizer has moments for of a unit: in the parameters, and in another buffer.
   TensorView updated_part(size_t unit) const;
   TensorView updated_part(size_t unit, TensorView buffer) const;
-  void load(const WeightsFile* file, const Layout& layout, TensorView buffer);
+  // Gives the buffer the values of the first file that has them, or those of the seed.
+  void load(const std::deque<WeightsFile>& files, const Layout& layout, TensorView buffer);
 
   TrainerContext context_;
   const Layout &layout_, &trained_;

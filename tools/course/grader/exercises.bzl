@@ -71,6 +71,9 @@ EXERCISES = {
     "17_elastic": {
         "//common/checkpoint:overlap.cc": ["add_overlaps", "overlaps"],
     },
+    "18_fine_tuning": {
+        "//common/model:adapters.cc": ["Adapters::backward_input", "Adapters::backward_weight"],
+    },
     "19_planning": {
         "//lessons/19_planning:choose.cc": ["price_of", "choose"],
     },

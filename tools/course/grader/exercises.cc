@@ -258,6 +258,7 @@ const std::map<std::string, Exercise> kExercises = {
     {"15_expert_parallel", experts},
     {"16_pipeline_schedules", pipeline_schedules},
     {"17_elastic", elastic},
+    {"18_fine_tuning", fine_tuning},
     {"19_planning", planning},
     {"21_hybrid_shard", hybrid_shard},
 };

@@ -143,6 +143,25 @@ std::vector<Check> elastic() {
   };
 }
 
+std::vector<Check> fine_tuning() {
+  const std::string adapters = "--train lora --learning-rate 1e-2 --lora-rank 3 --lora-alpha 7 ";
+  const std::string all = adapters + "--lora-targets qkv,proj,fc,mlp-proj ";
+  const std::string qkv = adapters + "--lora-targets qkv --layers 1 ";
+  const Training split = any_bits({2, all + "--tensor-parallel-size 2", all});
+  return {
+      gradients(3, "gradients of one layer's adapters", any_bits({1, qkv, qkv}),
+                "In the first step only B has a gradient: d_out^T h, where h has the scale in it "
+                "already. From the second on A has one, too: d_h^T x."),
+      gradients(2, "gradients through all layers' adapters", any_bits({1, all, all}),
+                "The gradient of a layer's input has two terms, and the layers below get both: "
+                "that of W is there already, and d_h A is added to it."),
+      update(3, "two ranks that split the layers", split,
+             "A rank's h and d_h are what its part of the layer gives. Nothing is summed here: "
+             "HeadCopies sums the copied factor's gradient at the end of the step."),
+      bytes_held(2, split, "h and d_h lie in the scratch, and nothing is allocated."),
+  };
+}
+
 std::vector<Check> planning() {
   // Steps of a million tokens: 2, 1.1, 0.8 and 0.7 hours; 2, 2.2, 3.2 and 5.6 GPU-hours.
   const std::string tokens = "--tokens 36e6 --measured ";

@@ -14,6 +14,7 @@ std::vector<Check> context_parallel();
 std::vector<Check> experts();
 std::vector<Check> pipeline_schedules();
 std::vector<Check> elastic();
+std::vector<Check> fine_tuning();
 std::vector<Check> planning();
 std::vector<Check> hybrid_shard();
 

@@ -153,6 +153,8 @@ const std::vector<SpineLesson> kLessons = {
     {"16_pipeline_schedules", "lesson 08 in bf16, with a list that fills the waits",
      "16_pipeline_schedules --dtype bf16 --schedule auto --micro-batch-size 2"},
     {"17_elastic", "not a step: one checkpoint, copied to the host", "", copy_checkpoint},
+    {"18_fine_tuning", "only adapters are trained: each card has everything, and space left",
+     "18_fine_tuning --dtype bf16 --train lora --micro-batch-size 4"},
     {"19_planning", "", "", search_layouts},
     {"21_hybrid_shard", "two copies of four cards; in one machine all eight for one copy do better",
      "21_hybrid_shard --dtype bf16 --shard-size 4 --recompute cheap --micro-batch-size 4"}};

@@ -1,5 +1,5 @@
-// checkpoints ls|show|verify|reshard|export: looks into checkpoints and makes others of them. Exit
-// status: 0; 2 wrong usage, or a checkpoint that is damaged or missing; 1 anything else.
+// checkpoints ls|show|verify|reshard|export|merge: looks into checkpoints and makes others of them.
+// Exit status: 0; 2 wrong usage, or a checkpoint that is damaged or missing; 1 anything else.
 #include <iostream>
 #include <optional>
 
@@ -11,6 +11,7 @@
 #include "common/train/flags/validators.h"
 #include "tools/programs/small_program.h"
 #include "tools/state/checkpoints/list.h"
+#include "tools/state/checkpoints/merge.h"
 #include "tools/state/checkpoints/rank.h"
 #include "tools/state/checkpoints/reshard.h"
 #include "tools/state/checkpoints/show.h"
@@ -20,7 +21,7 @@ namespace ladder {
 namespace {
 
 struct Flags {
-  std::string path, layout, model, out;
+  std::string path, layout, model, out, adapters;
   std::optional<size_t> rank;
   SizeFlags sizes;
 };
@@ -108,11 +109,19 @@ void add_commands(CLI::App& app, Flags& flags) {
       app, flags, "export", "Writes the newest as a model for Hugging Face, as --export");
   exports->get_option("DIR")->required();
   exports->add_option("OUT", flags.out, "The new folder to write it to")->required();
+  CLI::App* const merges =
+      app.add_subcommand("merge", "Adds adapters to the weights that they were trained beside");
+  merges->add_option("BASE", flags.path, "A folder of weights, such as --export writes")
+      ->required();
+  merges
+      ->add_option("ADAPTERS", flags.adapters, "A folder of --export with --train lora, or of peft")
+      ->required();
+  merges->add_option("OUT", flags.out, "The new folder to write them to")->required();
 }
 
 void run_command(const CLI::App& app, const Flags& flags) {
   if (app.get_subcommands().empty()) {
-    throw UserError("expected ls, show, verify, reshard or export; see --help");
+    throw UserError("expected ls, show, verify, reshard, export or merge; see --help");
   }
   const std::string command = app.get_subcommands().front()->get_name();
   if (command == "ls") std::cout << list_of(flags.path);
@@ -122,6 +131,7 @@ void run_command(const CLI::App& app, const Flags& flags) {
     std::cout << one_line(reshard(newest(flags.path), layout_of(flags), flags.out)) << "\n";
   }
   if (command == "export") export_weights(newest(flags.path), flags.out);
+  if (command == "merge") merge(flags.path, flags.adapters, flags.out);
   std::cout << std::flush;
   check(std::cout.good(), "standard output could not be written to the end");
 }

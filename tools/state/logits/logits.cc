@@ -1,8 +1,10 @@
 #include "tools/state/logits/logits.h"
 
+#include <deque>
 #include <optional>
 
 #include "common/io/path.h"
+#include "common/model/adapter_config.h"
 #include "common/model/model.h"
 #include "common/model/published_config.h"
 #include "common/model/weights.h"
@@ -12,13 +14,16 @@
 namespace ladder {
 namespace {
 
-// Returns a flat buffer with the whole model.
-Tensor read_parameters(const std::string& folder, const Layout& layout, DType dtype,
-                       Memory& memory) {
-  const WeightsFile file(folder, layout);
+// Returns a flat buffer with the whole model. `adapters` is empty if it has none.
+Tensor read_parameters(const std::string& folder, const std::string& adapters, const Layout& layout,
+                       DType dtype, Memory& memory) {
+  std::deque<WeightsFile> files;
+  if (!adapters.empty()) files.push_back(WeightsFile::of_adapters(adapters, layout));
+  files.emplace_back(folder, layout);
   Tensor flat(memory, Category::parameters, dtype, {layout.num_elements()});
   for (const Unit& unit : layout.units()) {
     for (const Parameter& p : unit.parameters) {
+      const WeightsFile& file = files.front().has(p) ? files.front() : files.back();
       file.read(p, flat.view().elements(unit.offset + p.offset, p.shape));
     }
   }
@@ -39,15 +44,19 @@ void check_tokens(const std::vector<int32_t>& tokens, const ModelConfig& config)
 
 }  // namespace
 
-Logits logits_of(const std::string& folder, const std::vector<int32_t>& tokens, DType dtype) {
-  const ModelConfig config =
+Logits logits_of(const std::string& folder, const std::vector<int32_t>& tokens, DType dtype,
+                 const std::string& adapters) {
+  ModelConfig config =
       named_by("--init", [&] { return read_published_config(folder + "/config.json"); });
+  if (!adapters.empty()) {
+    config.lora = named_by("--init-adapter", [&] { return read_adapter_config(adapters, config); });
+  }
   check_tokens(tokens, config);
   const size_t vocab = config.vocab_size, length = tokens.size();
   Memory memory(DeviceType::cpu, "host", 0);
   Stream stream(DeviceType::cpu);
   const Layout layout(config, 1);
-  const Tensor parameters = read_parameters(folder, layout, dtype, memory);
+  const Tensor parameters = read_parameters(folder, adapters, layout, dtype, memory);
   const Activations activations(memory, layout, dtype, 1, length);
   const ModelWorkspace workspace(memory, layout, dtype, 1, length);
   const Tensor row(memory, Category::workspace, accumulation_dtype(dtype), {1, vocab});

@@ -16,8 +16,10 @@ struct Logits {
 };
 
 // Computes the logits in `dtype`, on the CPU. The folder has a config.json beside the weights.
-// Throws UserError if the folder cannot be used, if there are no tokens or more than the model has
+// `adapters` is a folder of peft with adapters for them, or "": then there are none. Throws
+// UserError if the folder cannot be used, if there are no tokens or more than the model has
 // positions, or if a token is not below the vocabulary.
-Logits logits_of(const std::string& folder, const std::vector<int32_t>& tokens, DType dtype);
+Logits logits_of(const std::string& folder, const std::vector<int32_t>& tokens, DType dtype,
+                 const std::string& adapters = "");
 
 }  // namespace ladder

@@ -4,6 +4,7 @@
 
 #include "common/checkpoint/overlap.h"
 #include "common/grid/process_grid.h"
+#include "common/model/lora.h"
 #include "kernels/attention_merge.h"
 #include "lessons/14_context_parallel/slices.h"
 #include "lessons/15_expert_parallel/routing.h"
@@ -21,8 +22,11 @@
 #include "tools/course/puzzles/16_2.h"
 #include "tools/course/puzzles/17_1.h"
 #include "tools/course/puzzles/17_2.h"
+#include "tools/course/puzzles/18_1.h"
+#include "tools/course/puzzles/18_2.h"
 #include "tools/course/puzzles/19_1.h"
 #include "tools/course/puzzles/21_1.h"
+#include "tools/state/checkpoints/merge.h"
 
 // NOLINTBEGIN(bugprone-suspicious-include)
 #pragma GCC diagnostic push
@@ -35,6 +39,8 @@
 #include "lessons/16_pipeline_schedules/puzzles/2.cc"
 #include "lessons/17_elastic/puzzles/1.cc"
 #include "lessons/17_elastic/puzzles/2.cc"
+#include "lessons/18_fine_tuning/puzzles/1.cc"
+#include "lessons/18_fine_tuning/puzzles/2.cc"
 #include "lessons/19_planning/puzzles/1.cc"
 #include "lessons/21_hybrid_shard/puzzles/1.cc"
 #pragma GCC diagnostic pop
@@ -260,6 +266,75 @@ TEST_CASE("17.2 is choose_layout() without a pipeline") {
          int data = ranks;
          while (sequences % data != 0) --data;
          return std::pair(data, 1);
+       }});
+}
+
+TEST_CASE("18.1 is merge_adapter()") {
+  static const auto add = [](Ints& w, const Ints& a, const Ints& b, int in, int out, int r,
+                             int from, int to) {
+    for (int i = 0; i < in; ++i) {
+      for (int o = 0; o < out; ++o) {
+        for (int k = 0; k < r; ++k) {
+          w[static_cast<size_t>(i * from + o * to)] +=
+              a[static_cast<size_t>(k * in + i)] * b[static_cast<size_t>(o * r + k)];
+        }
+      }
+    }
+  };
+  try_puzzle(
+      check_18_1, ::merge,
+      [](Ints& w, const Ints& a, const Ints& b, int in, int out, int r, int scale) {
+        const auto size = [](int number) { return static_cast<size_t>(number); };
+        const auto array = [](const Ints& numbers, const Shape& shape) {
+          return Array(DType::fp64, shape, Doubles(numbers.begin(), numbers.end()));
+        };
+        const Array weight = array(w, {size(in), size(out)}), thin = array(a, {size(r), size(in)});
+        merge_adapter(testing::stream(), weight, thin, array(b, {size(out), size(r)}), scale,
+                      false);
+        for (size_t i = 0; i < w.size(); ++i) w[i] = static_cast<int>(weight.values()[i]);
+      },
+      {[](Ints& w, const Ints& a, const Ints& b, int in, int out, int r, int) {  // no scale
+         add(w, a, b, in, out, r, out, 1);
+       },
+       [](Ints& w, const Ints& a, const Ints& b, int in, int out, int r, int scale) {  // twice
+         for (int i = 0; i < scale * scale; ++i) add(w, a, b, in, out, r, out, 1);
+       },
+       [](Ints& w, const Ints& a, const Ints& b, int in, int out, int r, int scale) {  // transposed
+         for (int i = 0; i < scale; ++i) add(w, a, b, in, out, r, 1, in);
+       },
+       [](Ints& w, const Ints& a, const Ints& b, int in, int out, int r, int scale) {  // w, too
+         add(w, a, b, in, out, r, out, 1);
+         for (int& number : w) number *= scale;
+       }});
+}
+
+TEST_CASE("18.2 is what the layout says of an adapter's copies") {
+  try_puzzle(
+      check_18_2, ::copied_numbers,
+      [](int in, int out, int r, int ranks, bool split_outputs) {
+        // A GPT-2's c_fc splits outputs, and the MLP's c_proj inputs.
+        ModelConfig model = {.num_layers = 1, .vocab_size = 8, .sequence_length = 4};
+        model.num_heads = static_cast<size_t>(ranks);
+        model.hidden = static_cast<size_t>(split_outputs ? in : out);
+        model.ffn = static_cast<size_t>(split_outputs ? out : in);
+        model.lora = {.rank = static_cast<size_t>(r),
+                      .targets = {split_outputs ? "mlp.c_fc" : "mlp.c_proj"}};
+        int copied = 0;
+        const Layout layout(model, 1, {.tensor_size = static_cast<size_t>(ranks)});
+        for (const Unit& unit : layout.units()) {
+          for (const Parameter& parameter : unit.parameters) {
+            if (!is_adapter(parameter.name) || parameter.copies < 2) continue;
+            copied += static_cast<int>(parameter.shape.num_elements());
+          }
+        }
+        return copied;
+      },
+      {[](int in, int, int r, int ranks, bool) { return ranks == 1 ? 0 : r * in; },  // always A
+       [](int, int out, int r, int ranks, bool) { return ranks == 1 ? 0 : r * out; },
+       [](int in, int out, int r, int ranks, bool) { return ranks == 1 ? 0 : r * (in + out); },
+       [](int in, int out, int r, int, bool split) { return r * (split ? in : out); },  // one rank
+       [](int in, int out, int r, int ranks, bool split) {
+         return ranks == 1 ? 0 : r * (split ? out : in);
        }});
 }
 
