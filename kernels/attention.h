@@ -1,4 +1,4 @@
-// Causal multi-head attention without a T x T matrix in memory. Read cpu/plain_attention.h first:
+// Multi-head attention without a T x T matrix in memory. Read cpu/plain_attention.h first:
 // it is the same computation as plain loops.
 //
 // Letters: B sequences have T tokens. A token's queries have C elements, which are NH heads of HS
@@ -9,11 +9,12 @@
 // [Ainslie23].
 #pragma once
 
+#include "kernels/attention_mask.h"
 #include "kernels/kernel.h"
 
 namespace ladder {
 
-// out = softmax(q k^T / sqrt(HS) + causal mask) v, for each sequence and head. [Vaswani17, 3.2.1]
+// out = softmax(q k^T / sqrt(HS) + mask) v, for each sequence and head. [Vaswani17, 3.2.1]
 // It goes through the keys tile by tile, with a running maximum and sum (online softmax [Milakov18,
 // Dao22]).
 //   qkv (B, T, C + 2 K) in: for each token all of q, then k, then v; of each of these, head h has
@@ -26,32 +27,34 @@ namespace ladder {
 // meet q and k.
 // The middle extent of logsumexp says what NH is; the columns of qkv say what K is. REQUIRES:
 // T >= 1, NH divides C, HS divides K, NKV divides NH.
-void attention_forward(Stream& stream, TensorView out, TensorView logsumexp, ConstTensorView qkv);
+void attention_forward(Stream& stream, TensorView out, TensorView logsumexp, ConstTensorView qkv,
+                       AttentionMask mask);
 
 // dqkv (B, T, C + 2 K) = the gradient with respect to qkv; it is overwritten. Probabilities are
 // computed again from q, k and logsumexp, tile by tile. [Dao22, algorithm 4] The gradient of a key
 // or value is summed over the query heads of its group, from the first to the last, and for each
-// over the queries, from the first to the last.
+// over the queries, from the first to the last. `mask` is that of forward.
 //   dout, out (B, T, C), logsumexp (B, NH, T), qkv (B, T, C + 2 K) in
 //   row_dot (B, NH, T) workspace, in the accumulation dtype: receives for each query the sum over
 //   the head of dout * out
 void attention_backward(Stream& stream, TensorView dqkv, TensorView row_dot, ConstTensorView dout,
-                        ConstTensorView out, ConstTensorView logsumexp, ConstTensorView qkv);
+                        ConstTensorView out, ConstTensorView logsumexp, ConstTensorView qkv,
+                        AttentionMask mask);
 
-// What each kernel computes and moves (Cost in kernel.h).
-// A query sees half of the keys on average, so there are T^2 / 2 scores in each head. Forward has
-// two products over the scores, backward five. The exponentials are the only other operations that
-// count.
+// What each kernel computes and moves (Cost in kernel.h). There are T^2 / 2 scores in each head
+// with a causal mask, T^2 without one. Forward has two products over the scores, backward five. The
+// exponentials are the only other operations that count.
 inline Cost attention_forward_cost(ConstTensorView out, ConstTensorView logsumexp,
-                                   ConstTensorView qkv) {
-  const double seen = number_of(out.shape()[1]) / 2;  // the keys that an average query sees
+                                   ConstTensorView qkv, AttentionMask mask) {
+  const double seen = keys_seen(mask, out.shape()[1]);
   Cost cost = moving_cost(number_of(logsumexp.num_elements()) * seen, {qkv}, {out, logsumexp});
   cost.product_flops = 2 * 2 * number_of(out.num_elements()) * seen;
   return cost;
 }
 inline Cost attention_backward_cost(ConstTensorView dqkv, ConstTensorView dout, ConstTensorView out,
-                                    ConstTensorView logsumexp, ConstTensorView qkv) {
-  const double seen = number_of(out.shape()[1]) / 2;
+                                    ConstTensorView logsumexp, ConstTensorView qkv,
+                                    AttentionMask mask) {
+  const double seen = keys_seen(mask, out.shape()[1]);
   Cost cost =
       moving_cost(number_of(logsumexp.num_elements()) * seen, {dout, out, logsumexp, qkv}, {dqkv});
   cost.product_flops = 5 * 2 * number_of(out.num_elements()) * seen;
@@ -119,18 +122,18 @@ inline void check_qkv(const ArgumentCheck& expect, const ConstTensorView& qkv, c
 }
 
 inline void attention_forward(Stream& stream, TensorView out, TensorView logsumexp,
-                              ConstTensorView qkv) {
+                              ConstTensorView qkv, AttentionMask mask) {
   const ArgumentCheck expect("attention_forward", stream, "out", out, 3);
   const Shape rows = attention_rows("attention_forward", out.shape(), logsumexp);
   expect.accumulated("logsumexp", logsumexp, rows);
   check_qkv(expect, qkv, out.shape(), rows);
-  run_body(expect, attention_forward_cost(out, logsumexp, qkv), cpu::attention_forward,
-           cuda::attention_forward, stream, out, logsumexp, qkv);
+  run_body(expect, attention_forward_cost(out, logsumexp, qkv, mask), cpu::attention_forward,
+           cuda::attention_forward, stream, out, logsumexp, qkv, mask);
 }
 
 inline void attention_backward(Stream& stream, TensorView dqkv, TensorView row_dot,
                                ConstTensorView dout, ConstTensorView out, ConstTensorView logsumexp,
-                               ConstTensorView qkv) {
+                               ConstTensorView qkv, AttentionMask mask) {
   const ArgumentCheck expect("attention_backward", stream, "out", out, 3);
   const Shape& shape = out.shape();
   const Shape rows = attention_rows("attention_backward", shape, logsumexp);
@@ -139,9 +142,9 @@ inline void attention_backward(Stream& stream, TensorView dqkv, TensorView row_d
   expect("dout", dout, shape);
   check_qkv(expect, qkv, shape, rows);
   expect("dqkv", dqkv, qkv.shape());
-  run_body(expect, attention_backward_cost(dqkv, dout, out, logsumexp, qkv),
+  run_body(expect, attention_backward_cost(dqkv, dout, out, logsumexp, qkv, mask),
            cpu::attention_backward, cuda::attention_backward, stream, dqkv, row_dot, dout, out,
-           logsumexp, qkv);
+           logsumexp, qkv, mask);
 }
 
 }  // namespace ladder

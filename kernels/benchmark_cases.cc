@@ -75,17 +75,17 @@ void add_attention(Cases& cases, const std::string& name, size_t num_kv_heads) {
   cases.add(name + "_forward", Limit::fp32, [=](BenchmarkTensors& make) {
     const TensorView out = make({B, T, C}, x), lse = make({B, NH, T});
     const TensorView qkv = make({B, T, columns}, x);
-    return BenchmarkCase::Call{[=, &make] { attention_forward(make.stream, out, lse, qkv); },
-                               attention_forward_cost(out, lse, qkv)};
+    return BenchmarkCase::Call{[=, &make] { attention_forward(make.stream, out, lse, qkv, kMask); },
+                               attention_forward_cost(out, lse, qkv, kMask)};
   });
   cases.add(name + "_backward", Limit::fp32, [=](BenchmarkTensors& make) {
     const TensorView out = make({B, T, C}, x), lse = make({B, NH, T});
     const TensorView qkv = make({B, T, columns}, x), dqkv = make({B, T, columns}, x);
     const TensorView dot = make({B, NH, T}), dout = make({B, T, C}, x);
-    attention_forward(make.stream, out, lse, qkv);
+    attention_forward(make.stream, out, lse, qkv, kMask);
     return BenchmarkCase::Call{
-        [=, &make] { attention_backward(make.stream, dqkv, dot, dout, out, lse, qkv); },
-        attention_backward_cost(dqkv, dout, out, lse, qkv)};
+        [=, &make] { attention_backward(make.stream, dqkv, dot, dout, out, lse, qkv, kMask); },
+        attention_backward_cost(dqkv, dout, out, lse, qkv, kMask)};
   });
 }
 

@@ -5,12 +5,14 @@
 #include <string>
 #include <vector>
 
+#include "kernels/attention_mask.h"
 #include "kernels/kernel.h"
 #include "kernels/machine_limits.h"
 
 namespace ladder {
 
 inline constexpr size_t kBenchmarkColumns = 768, kBenchmarkHeads = 12;  // of GPT-2 124M
+inline constexpr AttentionMask kMask = AttentionMask::causal;
 
 // The tensors of one benchmark. They are filled with values of the size that training has.
 class BenchmarkTensors {

@@ -36,7 +36,7 @@ std::vector<BenchmarkCase> cudnn_cases(DeviceType device, size_t batch, size_t t
     const TensorView out = make({B, T, C}, x), lse = make({B, NH, T}), qkv = make({B, T, 3 * C}, x);
     const auto cudnn = kernels(make, Order::fixed);
     return BenchmarkCase::Call{[=, &make] { cudnn->forward(make.stream, out, lse, qkv); },
-                               attention_forward_cost(out, lse, qkv)};
+                               attention_forward_cost(out, lse, qkv, kMask)};
   });
   for (const Order order : {Order::fixed, Order::any}) {
     const char* const name =
@@ -49,7 +49,7 @@ std::vector<BenchmarkCase> cudnn_cases(DeviceType device, size_t batch, size_t t
       cudnn->forward(make.stream, out, lse, qkv);
       return BenchmarkCase::Call{
           [=, &make] { cudnn->backward(make.stream, dqkv, dot, dout, out, lse, qkv); },
-          attention_backward_cost(dqkv, dout, out, lse, qkv)};
+          attention_backward_cost(dqkv, dout, out, lse, qkv, kMask)};
     });
   }
   return cases;

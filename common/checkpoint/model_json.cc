@@ -8,15 +8,16 @@ namespace ladder {
 namespace {
 
 constexpr const char *kStandard = "standard", *kRslora = "rslora";  // LoraScale
+constexpr const char* kMasked = "masked";                           // Objective::masked
 
 // Returns the members but those of the family, which family_choices() lists. A new member of the
 // model does not compile before it is in one of the two lists.
 auto sizes_of(const ModelConfig& model) {
   const auto& [layers, heads, hidden, vocab, sequence_length, experts, ffn, untied, frozen, lora,
-               key_value_heads, head_size, norm, norm_epsilon, positions, rope_theta, rope_scaling,
-               mlp, biases, qk_norm] = model;
+               objective, key_value_heads, head_size, norm, norm_epsilon, positions, rope_theta,
+               rope_scaling, mlp, biases, qk_norm] = model;
   return std::tuple(layers, heads, hidden, vocab, sequence_length, experts, ffn, untied, frozen,
-                    lora);
+                    lora, objective);
 }
 
 Json to_json(const LoraConfig& lora) {
@@ -42,8 +43,8 @@ LoraConfig parse_lora(const Json& json, const JsonPath& reader) {
 }  // namespace
 
 Json to_json(const ModelConfig& model) {
-  const auto& [layers, heads, hidden, vocab, sequence_length, experts, ffn, untied, frozen, lora] =
-      sizes_of(model);
+  const auto& [layers, heads, hidden, vocab, sequence_length, experts, ffn, untied, frozen, lora,
+               objective] = sizes_of(model);
   Json json = {{"layers", layers},
                {"heads", heads},
                {"hidden", hidden},
@@ -53,6 +54,7 @@ Json to_json(const ModelConfig& model) {
   if (untied) json["untied"] = true;
   if (!frozen.empty()) json["frozen"] = frozen;
   if (lora) json["lora"] = to_json(*lora);
+  if (objective == Objective::masked) json["objective"] = kMasked;
   for (const auto& [choice, text] : chosen(model)) json[choice->key()] = text;
   if (experts.num_experts == 0) return json;
   json["experts"] = experts.num_experts;
@@ -62,8 +64,8 @@ Json to_json(const ModelConfig& model) {
 }
 
 std::string flags_text(const ModelConfig& model) {
-  const auto& [layers, heads, hidden, vocab, sequence_length, experts, ffn, untied, frozen, lora] =
-      sizes_of(model);
+  const auto& [layers, heads, hidden, vocab, sequence_length, experts, ffn, untied, frozen, lora,
+               objective] = sizes_of(model);
   std::string text = concat("--layers ", layers, " --heads ", heads, " --hidden ", hidden,
                             " --vocab ", vocab, " --sequence-length ", sequence_length);
   if (ffn > 0) text += concat(" --ffn ", ffn);
@@ -76,6 +78,7 @@ std::string flags_text(const ModelConfig& model) {
                    " --moe-every ", experts.every);
   }
   if (!frozen.empty()) text += concat(" ", train_text(model));
+  if (objective == Objective::masked) text += concat(" --objective ", kMasked);
   return text;
 }
 
@@ -107,6 +110,10 @@ ModelConfig parse_model(const Json& json, const JsonPath& reader) {
   }
   if (json.contains("frozen")) model.frozen = reader.strings(json, "frozen");
   if (json.contains("lora")) model.lora = parse_lora(json["lora"], reader.in("\"lora\""));
+  if (json.contains("objective")) {
+    if (json["objective"] != kMasked) reader.refuse("\"objective\" is there, and not masked");
+    model.objective = Objective::masked;
+  }
   if (json.contains("experts")) {
     model.experts = {.num_experts = reader.number(json, "experts", 1, kMost),
                      .per_token = reader.number(json, "experts_per_token", 1, kMost),

@@ -35,7 +35,8 @@ void fill_sequence(const Example& example, std::span<int32_t> tokens, std::span<
 }  // namespace
 
 void fill_batch(const Corpus& corpus, Split split, uint64_t seed, uint64_t step,
-                uint64_t first_sequence, TensorView tokens, TensorView targets) {
+                uint64_t first_sequence, TensorView tokens, TensorView targets,
+                const std::optional<Masking>& masking) {
   const Shape& shape = tokens.shape();
   check(shape.num_dims() == 2, "fill_batch: argument `tokens` must have two dimensions");
   check_argument("fill_batch", "tokens", tokens, DeviceType::cpu, DType::int32, shape);
@@ -45,6 +46,7 @@ void fill_batch(const Corpus& corpus, Split split, uint64_t seed, uint64_t step,
   const auto row = [&](TensorView all, size_t i) {
     return std::span(all.as<int32_t>() + i * sequence_length, sequence_length);
   };
+  check(!masking || !corpus.has_examples(), "fill_batch: examples have targets of their own");
   if (corpus.has_examples()) {
     const size_t count = corpus.num_examples(split);
     for (size_t i = 0; i < num_sequences; ++i) {
@@ -62,15 +64,24 @@ void fill_batch(const Corpus& corpus, Split split, uint64_t seed, uint64_t step,
     corpus.read(begin + draw(num_windows, first_sequence + i), window);
     std::copy(window.begin(), window.end() - 1, row(tokens, i).begin());
     std::copy(window.begin() + 1, window.end(), row(targets, i).begin());
+    if (!masking) continue;
+    const MaskDraws draws(*masking, split, seed, step);
+    draws.hide(first_sequence + i, row(tokens, i), row(targets, i));
   }
 }
 
 size_t counted_targets(const Corpus& corpus, Split split, uint64_t seed, uint64_t step,
-                       size_t num_sequences, size_t sequence_length) {
-  if (!corpus.has_examples()) return num_sequences * sequence_length;
+                       size_t num_sequences, size_t sequence_length,
+                       const std::optional<Masking>& masking) {
+  if (every_target_counts(corpus, masking)) return num_sequences * sequence_length;
+  size_t counted = 0;
+  if (masking) {
+    const MaskDraws draws(*masking, split, seed, step);
+    for (size_t i = 0; i < num_sequences; ++i) counted += draws.count(i, sequence_length);
+    return counted;
+  }
   const Draws draw(split, seed, step);
   const size_t count = corpus.num_examples(split);
-  size_t counted = 0;
   for (size_t i = 0; i < num_sequences; ++i) {
     counted += corpus.example(split, draw(count, i)).num_counted();
   }

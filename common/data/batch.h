@@ -2,8 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
-#include "common/data/corpus.h"
+#include "common/data/masking.h"
 #include "kernels/runtime/target.h"
 #include "kernels/runtime/tensor.h"
 
@@ -19,13 +20,18 @@ namespace ladder {
 //
 // If the corpus has examples a sequence is one of them, drawn in the same way. What is left of the
 // T tokens is padding: any token, with the target kIgnored.
+//
+// With `masking` a window has the T tokens alone. Some are hidden, and targets[i, t] is what was at
+// tokens[i, t], or kIgnored (MaskDraws). REQUIRES: the corpus has no examples.
 void fill_batch(const Corpus& corpus, Split split, uint64_t seed, uint64_t step,
-                uint64_t first_sequence, TensorView tokens, TensorView targets);
+                uint64_t first_sequence, TensorView tokens, TensorView targets,
+                const std::optional<Masking>& masking = {});
 
 // Returns how many targets of the first num_sequences sequences of the global batch of `step` count
 // (are not kIgnored). fill_batch() is a function of the same arguments, so every rank knows this
 // number of the whole global batch, and need not be told what other ranks have.
 size_t counted_targets(const Corpus& corpus, Split split, uint64_t seed, uint64_t step,
-                       size_t num_sequences, size_t sequence_length);
+                       size_t num_sequences, size_t sequence_length,
+                       const std::optional<Masking>& masking = {});
 
 }  // namespace ladder

@@ -170,7 +170,7 @@ void Corpus::read(size_t first, std::span<int32_t> tokens) const {
   }
 }
 
-void Corpus::require(size_t vocab_size, size_t sequence_length) const {
+void Corpus::require(size_t vocab_size, size_t sequence_length, bool has_mask) const {
   for (size_t i = 0; i < examples_.size(); ++i) {
     check(examples_[i].tokens.size() <= sequence_length, "Corpus::require: an example is too long");
   }
@@ -184,15 +184,16 @@ void Corpus::require(size_t vocab_size, size_t sequence_length) const {
                 sequence_length + 1);
   }
   if (is_text_) {
-    require_below<uint8_t>(vocab_size);
+    require_below<uint8_t>(vocab_size, has_mask);
   } else {
-    require_below<uint16_t>(vocab_size);
+    require_below<uint16_t>(vocab_size, has_mask);
   }
 }
 
 template <class Token>
-void Corpus::require_below(size_t vocab_size) const {
-  if (vocab_size > std::numeric_limits<Token>::max()) return;
+void Corpus::require_below(size_t vocab_size, bool has_mask) const {
+  const size_t num_tokens = vocab_size - (has_mask ? 1 : 0);  // those that a corpus may have
+  if (num_tokens > std::numeric_limits<Token>::max()) return;
   constexpr size_t kBufferElements = 1 << 16;
   std::vector<Token> buffer;
   for (const Shard& shard : shards_) {
@@ -203,15 +204,16 @@ void Corpus::require_below(size_t vocab_size) const {
       buffer.resize(std::min(kBufferElements, count - begin));
       read_bytes(shard, begin * sizeof(Token), std::as_writable_bytes(std::span(buffer)));
       for (const Token token : buffer) largest = std::max(largest, token);
-      if (beyond || largest < vocab_size) continue;
+      if (beyond || largest < num_tokens) continue;
       const auto found =
-          std::ranges::find_if(buffer, [&](Token token) { return token >= vocab_size; });
+          std::ranges::find_if(buffer, [&](Token token) { return token >= num_tokens; });
       beyond = {*found, begin + static_cast<size_t>(found - buffer.begin())};
     }
     if (!beyond) continue;
     refuse_data(shard.file ? shard.file->path() : name_, "token ", int{beyond->first}, " at place ",
-                beyond->second, " is not below the vocabulary of ", vocab_size,
-                "; this file needs --vocab ", int{largest} + 1, " or more");
+                beyond->second, " is not below ",
+                has_mask ? "the last token, which is the mask, of " : "", "the vocabulary of ",
+                vocab_size, "; this file needs --vocab ", largest + (has_mask ? 2 : 1), " or more");
   }
 }
 

@@ -55,8 +55,9 @@ class Corpus {
 
   // Throws UserError unless every token is below vocab_size and each split has at least
   // sequence_length + 1 tokens. It reads all tokens, unless their type already bounds them. Of
-  // examples it requires that each has at most sequence_length tokens.
-  void require(size_t vocab_size, size_t sequence_length) const;
+  // examples it requires that each has at most sequence_length tokens. With a mask token, which is
+  // the last of the vocabulary, no token may be that.
+  void require(size_t vocab_size, size_t sequence_length, bool has_mask = false) const;
 
   size_t num_tokens() const { return has_examples() ? examples_.num_tokens() : shards_.back().end; }
   // A split has tokens [begin, end). Of n tokens the first floor(9 n / 10) are for training.
@@ -87,7 +88,7 @@ class Corpus {
   // Opens the file, and appends its tokens.
   void append(const std::string& path);
   template <class Token>
-  void require_below(size_t vocab_size) const;
+  void require_below(size_t vocab_size, bool has_mask) const;
   // Reads bytes of a shard's tokens, from byte `begin` of them on.
   static void read_bytes(const Shard& shard, size_t begin, std::span<std::byte> bytes);
   size_t num_train_tokens() const { return num_tokens() * 9 / 10; }

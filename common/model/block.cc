@@ -91,7 +91,7 @@ void core_forward(Stream& stream, const SublayerCall& s) {
   const TensorView first = s.a[A::first], statistics = s.a[A::statistics], core = s.a[A::core];
   if (!s.is(Core::attention)) return mlp_core_forward(stream, s.sublayer.core, core, first);
   s.block.context.forward(stream, by_sequence(core, statistics), statistics,
-                          by_sequence(first, statistics));
+                          by_sequence(first, statistics), s.sublayer.mask);
 }
 
 // Computes d_first, the gradient with respect to the first linear layer's output. It may be the
@@ -105,7 +105,7 @@ void core_backward(Stream& stream, const SublayerCall& s, TensorView d_first,
   }
   s.block.context.backward(stream, by_sequence(d_first, statistics), s.block.workspace.row_dot,
                            by_sequence(d_core, statistics), by_sequence(core, statistics),
-                           statistics, by_sequence(first, statistics));
+                           statistics, by_sequence(first, statistics), s.sublayer.mask);
   s.turn(stream, d_first, Turn::back);
   if (!s.sublayer.norms_heads) return;
   for (const NormedHeads& of : s.normed_heads()) {

@@ -47,6 +47,9 @@ struct LoraConfig {
 
   bool operator==(const LoraConfig&) const = default;
 };
+// What the model learns: the next token of each, or the tokens that are hidden from it (masking.h
+// in common/data). With `masked` every token sees its whole sequence. [Devlin18 BERT]
+enum class Objective { causal, masked };
 
 struct ModelConfig {
   size_t num_layers = 0;       // L
@@ -62,6 +65,7 @@ struct ModelConfig {
   // The names of units and of parameters that are not trained ("wte", "h.0.mlp.c_fc.weight").
   std::vector<std::string> frozen = {};
   std::optional<LoraConfig> lora = {};  // the adapters; what they go with need not be frozen
+  Objective objective = Objective::causal;
 
   // What follows makes the family (family.h has the flags). The defaults are GPT-2's.
   size_t key_value_heads = 0;  // heads of k and v, each for NH / so many of q; 0 = NH [Ainslie23]
@@ -86,6 +90,7 @@ struct ModelConfig {
   size_t head_columns() const { return head_size > 0 ? head_size : hidden / num_heads; }
   size_t query_columns() const { return num_heads * head_columns(); }            // of q, all heads
   size_t key_columns() const { return num_key_value_heads() * head_columns(); }  // of k; and of v
+  bool is_masked() const { return objective == Objective::masked; }
   Rotary rotary() const { return {rope_theta, rope_scaling}; }
   size_t ffn_size() const { return ffn > 0 ? ffn : 4 * hidden; }
   // Returns the same model in which no size is 0, which stands for a default.

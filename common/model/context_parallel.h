@@ -18,16 +18,12 @@ namespace ladder {
 // SequenceSlice::most_tokens tokens, also on ranks that have fewer. Where forward runs again for
 // --recompute, qkv has been computed again, too.
 struct ContextParallel {
-  std::function<void(Stream&, TensorView out, TensorView logsumexp, TensorView qkv)> forward =
-      [](Stream& stream, TensorView out, TensorView logsumexp, ConstTensorView qkv) {
-        attention_forward(stream, out, logsumexp, qkv);
-      };
+  std::function<void(Stream&, TensorView out, TensorView logsumexp, TensorView qkv, AttentionMask)>
+      forward = attention_forward;
   std::function<void(Stream&, TensorView dqkv, TensorView row_dot, ConstTensorView dout,
-                     ConstTensorView out, ConstTensorView logsumexp, ConstTensorView qkv)>
-      backward = [](Stream& stream, TensorView dqkv, TensorView row_dot, ConstTensorView dout,
-                    ConstTensorView out, ConstTensorView logsumexp, ConstTensorView qkv) {
-        attention_backward(stream, dqkv, row_dot, dout, out, logsumexp, qkv);
-      };
+                     ConstTensorView out, ConstTensorView logsumexp, ConstTensorView qkv,
+                     AttentionMask)>
+      backward = attention_backward;
 };
 
 }  // namespace ladder

@@ -67,6 +67,12 @@ std::string published_config(const ModelConfig& config, std::optional<int32_t> e
 void require_publishable(const std::string& path, const ModelConfig& config) {
   const ExpertsConfig& experts = config.experts;
   const auto refuse = [&](const std::string& why) { throw UserError(concat(path, ": ", why)); };
+  // A config.json cannot say so: whoever opens it would compute causal attention with the weights.
+  if (config.is_masked()) {
+    refuse(
+        "the model is trained with --objective masked, and tokens see only earlier ones in "
+        "models of transformers with these names");
+  }
   const bool norms_heads = config.qk_norm == QkNorm::rmsnorm;
   if (norms_heads && config.biases != Biases::none) {
     refuse("the model has norms of q and k and biases, and a Qwen3 of transformers has no biases");

@@ -108,7 +108,9 @@ BlockOperations in_all_sublayers(SublayerOperation::Index operation) {
 }
 
 std::vector<Sublayer> sublayers_without_adapters(const ModelConfig& config) {
-  return config.is_gpt2() ? gpt2_sublayers(config) : llama_sublayers(config);
+  std::vector<Sublayer> list = config.is_gpt2() ? gpt2_sublayers(config) : llama_sublayers(config);
+  list[kAttention].mask = config.is_masked() ? AttentionMask::none : AttentionMask::causal;
+  return list;
 }
 
 std::vector<Sublayer> dense_sublayers(const ModelConfig& config) {
@@ -139,9 +141,8 @@ double product_flops(const Sublayer& sublayer, size_t num_tokens) {
 }
 
 double operation_flops(const Sublayer& sublayer, SublayerOperation::Index operation,
-                       size_t num_tokens) {
+                       size_t tokens) {
   const Linear &first = sublayer.first, &second = sublayer.second;
-  const double t = number_of(num_tokens);
   switch (operation) {
     case SublayerOperation::norm:
       return (sublayer.norm == Norm::layernorm ? 8 : 4) * number_of(first.in);
@@ -155,7 +156,8 @@ double operation_flops(const Sublayer& sublayer, SublayerOperation::Index operat
     case SublayerOperation::core:
       if (sublayer.core == Core::gelu) return 8 * number_of(second.in);
       if (sublayer.core == Core::swiglu) return 5 * number_of(second.in);
-      return 2 * number_of(second.in) * t + number_of(sublayer.num_heads) * t / 2;
+      return (4 * number_of(second.in) + number_of(sublayer.num_heads)) *
+             keys_seen(sublayer.mask, tokens);
     default:
       return 2 * weights_of(second) + (second.has_bias ? 2 : 1) * number_of(second.out);
   }

@@ -14,6 +14,7 @@
 
 #include "common/model/config.h"
 #include "common/model/linear_layer.h"
+#include "kernels/attention_mask.h"
 
 namespace ladder {
 
@@ -80,10 +81,11 @@ struct Sublayer {
   double norm_epsilon;  // of the heads' norms, too
   Linear first, second;
   Core core;
-  size_t num_heads = 0;        // of attention
-  size_t key_value_heads = 0;  // of attention, for k and for v
-  bool norms_heads = false;    // whether q and k are normed, head by head (kernels/head_norm.h)
-  bool is_rotary = false;      // whether q and k are turned by their positions (kernels/rotary.h)
+  size_t num_heads = 0;                        // of attention
+  size_t key_value_heads = 0;                  // of attention, for k and for v
+  AttentionMask mask = AttentionMask::causal;  // of attention
+  bool norms_heads = false;  // whether q and k are normed, head by head (kernels/head_norm.h)
+  bool is_rotary = false;    // whether q and k are turned by their positions (kernels/rotary.h)
   // If it is not 0, a router and so many copies of first, core and second take their place. They
   // are operations of their own, and have units of their own. [Shazeer17]
   size_t num_experts = 0;
@@ -101,12 +103,11 @@ std::vector<Sublayer> dense_sublayers(const ModelConfig& config);
 std::vector<Sublayer> sublayers_of(const ModelConfig& config, size_t block);
 
 // Returns the FLOP of the matrix products of forward for one token of a sequence of num_tokens. Of
-// experts it is what lies in the block itself: nothing. Attention counts the causal half that is
-// never computed, too, as is usual.
+// experts it is what lies in the block itself: nothing. Attention counts the half that a causal
+// mask hides, too, as is usual.
 double product_flops(const Sublayer& sublayer, size_t num_tokens);
 // Returns all FLOP of an operation for one token, the mean over the sequence: 2 for each weight of
-// a product, and for each element of all else what the kernels count. A query sees half the keys.
-double operation_flops(const Sublayer& sublayer, SublayerOperation::Index operation,
-                       size_t num_tokens);
+// a product, and for each element of all else what the kernels count (keys_seen() of the keys).
+double operation_flops(const Sublayer& sublayer, SublayerOperation::Index operation, size_t tokens);
 
 }  // namespace ladder

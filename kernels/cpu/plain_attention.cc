@@ -26,9 +26,10 @@ PlainAttention plain_attention_forward(const AttentionSizes& s, std::span<const 
   result.logsumexp.resize(s.statistics().num_elements());
   result.probabilities.resize(s.statistics().num_elements() * s.tokens);
   for_queries(s, [&](size_t b, size_t h, size_t i) {
-    // The score of a key says how well it fits the query. A query sees keys 0 to i.
-    std::vector<double> score(i + 1);
-    for (size_t j = 0; j <= i; ++j) {
+    // The score of a key says how well it fits the query. With a causal mask a query
+    // sees keys 0 to i, and otherwise all.
+    std::vector<double> score(s.seen(i));
+    for (size_t j = 0; j < s.seen(i); ++j) {
       for (size_t d = 0; d < s.head_size; ++d) {
         score[j] += qkv[s.at(kQuery, b, h, i, d)] * qkv[s.at(kKey, b, h, j, d)];
       }
@@ -38,10 +39,10 @@ PlainAttention plain_attention_forward(const AttentionSizes& s, std::span<const 
     // nothing in the result, but keeps exp from overflowing.
     const double largest = *std::ranges::max_element(score);
     double total = 0;
-    for (size_t j = 0; j <= i; ++j) total += std::exp(score[j] - largest);
+    for (size_t j = 0; j < s.seen(i); ++j) total += std::exp(score[j] - largest);
     result.logsumexp[(b * s.heads + h) * s.tokens + i] = largest + std::log(total);
     // The output is the mean of the values, weighted by the probabilities.
-    for (size_t j = 0; j <= i; ++j) {
+    for (size_t j = 0; j < s.seen(i); ++j) {
       const double p = std::exp(score[j] - largest) / total;
       result.probabilities[s.probability(b, h, i, j)] = p;
       for (size_t d = 0; d < s.head_size; ++d) {
@@ -59,9 +60,9 @@ std::vector<double> plain_attention_backward(const AttentionSizes& s, std::span<
   for_queries(s, [&](size_t b, size_t h, size_t i) {
     const double* const p = &probabilities[s.probability(b, h, i, 0)];
     // out = sum of p v, so dp = dout v^T, and dv collects p dout from every query.
-    std::vector<double> dp(i + 1);
+    std::vector<double> dp(s.seen(i));
     double mean = 0;
-    for (size_t j = 0; j <= i; ++j) {
+    for (size_t j = 0; j < s.seen(i); ++j) {
       for (size_t d = 0; d < s.head_size; ++d) {
         const double o = dout[s.at(b, h, i, d)];
         dp[j] += o * qkv[s.at(kValue, b, h, j, d)];
@@ -71,7 +72,7 @@ std::vector<double> plain_attention_backward(const AttentionSizes& s, std::span<
     }
     // The derivative of softmax: raising one score raises its own probability and lowers all
     // others, so only the difference from the mean remains. Then score = scale * q k^T.
-    for (size_t j = 0; j <= i; ++j) {
+    for (size_t j = 0; j < s.seen(i); ++j) {
       const double dscore = scale_of(s) * p[j] * (dp[j] - mean);
       for (size_t d = 0; d < s.head_size; ++d) {
         dqkv[s.at(kQuery, b, h, i, d)] += dscore * qkv[s.at(kKey, b, h, j, d)];

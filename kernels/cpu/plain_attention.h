@@ -1,4 +1,4 @@
-// Causal attention as plain loops over double: the formula, and nothing else. Read it before
+// Attention as plain loops over double: the formula, and nothing else. Read it before
 // kernels/attention.h, which computes the same with tiles and without the matrix of probabilities.
 // Tests compare the kernels of every device with it.
 #pragma once
@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "kernels/attention_mask.h"
 #include "kernels/runtime/tensor.h"
 
 namespace ladder::cpu {
@@ -18,6 +19,10 @@ enum QkvVector : size_t { kQuery, kKey, kValue };
 // share.
 struct AttentionSizes {
   size_t batch, tokens, heads, head_size, kv_heads = heads;
+  AttentionMask mask = AttentionMask::causal;
+
+  // Returns how many keys query i sees: the first ones.
+  size_t seen(size_t i) const { return mask == AttentionMask::causal ? i + 1 : tokens; }
 
   size_t query_columns() const { return heads * head_size; }   // C
   size_t key_columns() const { return kv_heads * head_size; }  // K
@@ -50,7 +55,7 @@ struct PlainAttention {
   std::vector<double> probabilities;  // (B, NH, T, T); 0 for the keys that a query does not see
 };
 
-// out = softmax(q k^T / sqrt(HS) + causal mask) v, for each sequence and head. [Vaswani17, 3.2.1]
+// out = softmax(q k^T / sqrt(HS) + mask) v, for each sequence and head. [Vaswani17, 3.2.1]
 PlainAttention plain_attention_forward(const AttentionSizes& sizes, std::span<const double> qkv);
 
 // Returns the gradient with respect to qkv, given dout, the gradient with respect to out, and the

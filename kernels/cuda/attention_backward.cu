@@ -130,7 +130,8 @@ void launch_backward(Stream& stream, const HeadTile& heads, Out* dq, size_t dq_s
 }  // namespace
 
 void attention_backward(Stream& stream, TensorView dqkv, TensorView row_dot, ConstTensorView dout,
-                        ConstTensorView out, ConstTensorView logsumexp, ConstTensorView qkv) {
+                        ConstTensorView out, ConstTensorView logsumexp, ConstTensorView qkv,
+                        AttentionMask mask) {
   const size_t batch = out.shape()[0], tokens = out.shape()[1], columns = out.shape()[2];
   const AttentionHeads heads = attention_heads(logsumexp, columns, qkv.shape()[2] - columns);
   cuda::attention_row_dot(stream, row_dot, dout, out);
@@ -143,11 +144,11 @@ void attention_backward(Stream& stream, TensorView dqkv, TensorView row_dot, Con
     if constexpr (sizeof(T) == 2) {
       if (suits_tensor_cores(heads.size, dx, d, x)) {
         return backward_on_tensor_cores(stream.native(), dx, dot, d, l, x, batch,
-                                        heads_in_qkv(tokens, heads));
+                                        heads_in_qkv(tokens, heads), mask);
       }
     }
     const size_t k = columns, v = k + heads.key_columns();  // where they are in a token's columns
-    launch_backward<false>(stream, heads_of_qkv<A>(batch, tokens, heads, x, d), dx,
+    launch_backward<false>(stream, heads_of_qkv<A>(batch, tokens, heads, mask, x, d), dx,
                            heads.qkv_columns(), dx + k, dx + v,
                            Inputs<T>{dot, l, d, x, x + k, x + v});
   });

@@ -84,7 +84,8 @@ void launch_forward(Stream& stream, const HeadTile& heads, Out* out, A* logsumex
 
 }  // namespace
 
-void attention_forward(Stream& stream, TensorView out, TensorView logsumexp, ConstTensorView qkv) {
+void attention_forward(Stream& stream, TensorView out, TensorView logsumexp, ConstTensorView qkv,
+                       AttentionMask mask) {
   const size_t batch = out.shape()[0], tokens = out.shape()[1], columns = out.shape()[2];
   const AttentionHeads heads = attention_heads(logsumexp, columns, qkv.shape()[2] - columns);
   dispatch_float(out.dtype(), [&](auto zero) {
@@ -94,11 +95,11 @@ void attention_forward(Stream& stream, TensorView out, TensorView logsumexp, Con
     if constexpr (sizeof(T) == 2) {
       if (suits_tensor_cores(heads.size, out.as<T>(), x)) {
         return forward_on_tensor_cores(stream.native(), out.as<T>(), logsumexp.as<A>(), x, batch,
-                                       heads_in_qkv(tokens, heads));
+                                       heads_in_qkv(tokens, heads), mask);
       }
     }
     const T* const k = x + columns;
-    launch_forward<T>(stream, heads_of_qkv<A>(batch, tokens, heads, x), out.as<T>(),
+    launch_forward<T>(stream, heads_of_qkv<A>(batch, tokens, heads, mask, x), out.as<T>(),
                       logsumexp.as<A>(), x, k, k + heads.key_columns());
   });
 }

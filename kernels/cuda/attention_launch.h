@@ -55,7 +55,8 @@ void dispatch_tiling(size_t head_size, Function&& function) {
 // Returns the description of all tokens of a qkv (B, T, C + 2 K), for kernels that own queries. The
 // vectors at the addresses go into tiles of A.
 template <class A, class... T>
-HeadTile heads_of_qkv(size_t batch, size_t tokens, const AttentionHeads& heads, const T*... at) {
+HeadTile heads_of_qkv(size_t batch, size_t tokens, const AttentionHeads& heads, AttentionMask mask,
+                      const T*... at) {
   return {.queries = tokens,
           .keys = tokens,
           .num_heads = heads.num_heads,
@@ -67,7 +68,7 @@ HeadTile heads_of_qkv(size_t batch, size_t tokens, const AttentionHeads& heads, 
           .key_tokens = tokens,
           .q_stride = heads.qkv_columns(),
           .kv_stride = heads.qkv_columns(),
-          .causal = true,
+          .causal = mask == AttentionMask::causal,
           .packed = heads.size % kPack<A> == 0 && packs_are_aligned<kPack<A>>(at...)};
 }
 
@@ -76,7 +77,7 @@ HeadTile heads_of_qkv(size_t batch, size_t tokens, const AttentionHeads& heads, 
 template <class A, class... T>
 HeadTile heads_of_block(const ScoreTile& block, size_t batch, size_t query_tokens,
                         size_t key_tokens, const AttentionHeads& heads, const T*... at) {
-  HeadTile tile = heads_of_qkv<A>(batch, query_tokens, heads, at...);
+  HeadTile tile = heads_of_qkv<A>(batch, query_tokens, heads, {}, at...);
   tile.queries = block.num_queries;
   tile.keys = block.num_keys;
   tile.key_tokens = key_tokens;

@@ -31,12 +31,12 @@ inline Heads heads_in_qkv(size_t tokens, const AttentionHeads& heads) {
 // been computed. Sums and statistics are fp32. T is bfloat16 or float16.
 template <class T>
 void forward_on_tensor_cores(cudaStream_t stream, T* out, float* logsumexp, const T* qkv,
-                             size_t batch, const Heads& heads);
+                             size_t batch, const Heads& heads, AttentionMask mask);
 
 // row_dot is an input here.
 template <class T>
 void backward_on_tensor_cores(cudaStream_t stream, T* dqkv, const float* row_dot, const T* dout,
                               const float* logsumexp, const T* qkv, size_t batch,
-                              const Heads& heads);
+                              const Heads& heads, AttentionMask mask);
 
 }  // namespace ladder::cuda

@@ -70,7 +70,7 @@ __device__ void store_sums(const Vectors<T>& to, size_t t0, const Heads& heads,
 // dk and dv of a tile of keys, from all query heads of its group, one after the other. Scores have
 // a row for each key and a column for each query: then p^T and ds^T come out as accumulators, in
 // the lanes where the next products want them.
-template <class Tiles, class T>
+template <class Tiles, class T, bool kCausal>
 __global__ void __launch_bounds__(kMmaThreads, 2)
     keys_kernel(T* dqkv, const float* row_dot, const T* dout, const float* logsumexp, const T* qkv,
                 Heads heads, TileOrder order, float scale) {
@@ -91,15 +91,16 @@ __global__ void __launch_bounds__(kMmaThreads, 2)
     }
     commit_copies();
   };
-  const unsigned k0 = number * Tiles::kOwnTokens;  // the first tiles are seen most, and start first
+  // With a causal mask the first tiles are seen most, and start first.
+  const unsigned k0 = number * Tiles::kOwnTokens, first_query = kCausal ? k0 : 0;
   const unsigned row0 = warp_index() * 16 * kM, pair = lane_index() % 4 * 2;
   typename Tiles::OwnCopies(heads.in_qkv(qkv, head, 1), heads).begin(tiles.own(0), k0);
   typename Tiles::OwnCopies(heads.in_qkv(qkv, head, 2), heads).begin(tiles.own(1), k0);
-  begin_queries(k0, 0);
+  begin_queries(first_query, 0);
   typename Tiles::Sums dk = {}, dv = {};
   unsigned step = 0;
   for (unsigned heads_left = heads.group; heads_left > 0; --heads_left) {
-    for (unsigned q0 = k0; q0 < tokens; q0 += kOtherTokens, ++step) {
+    for (unsigned q0 = first_query; q0 < tokens; q0 += kOtherTokens, ++step) {
       wait_for_copies<0>();
       __syncthreads();  // all threads' copies have ended, and the other two tiles have been read
       const bool is_last = q0 + kOtherTokens >= tokens;
@@ -108,13 +109,15 @@ __global__ void __launch_bounds__(kMmaThreads, 2)
         gradients.next_head(heads.size);
         statistics += heads.tokens;
       }
-      if (!is_last || heads_left > 1) begin_queries(is_last ? k0 : q0 + kOtherTokens, step + 1);
-      if (q0 + kOtherTokens <= k0 + row0) continue;  // these queries see none of the warp's keys
+      if (!is_last || heads_left > 1)
+        begin_queries(is_last ? first_query : q0 + kOtherTokens, step + 1);
+      // These queries see none of the warp's keys.
+      if (kCausal && q0 + kOtherTokens <= k0 + row0) continue;
       typename Tiles::Scores p = {}, ds = {};
       add_rows_by_rows(p, tiles.own(0), row0, tiles.other(step, 0));
       add_rows_by_rows(ds, tiles.own(1), row0, tiles.other(step, 1));
       // Later queries see all of the warp's keys.
-      if (q0 < k0 + row0 + 16 * kM - 1) hide_later_keys<true>(p, k0 + row0, q0);
+      if (kCausal && q0 < k0 + row0 + 16 * kM - 1) hide_later_keys<true>(p, k0 + row0, q0);
       for (unsigned n = 0; n < kOtherTokens / 8; ++n) {
         const auto shift = load<2>(tiles.logsumexp(step) + 8 * n + pair);
         const auto dot = load<2>(tiles.row_dot(step) + 8 * n + pair);
@@ -133,7 +136,7 @@ __global__ void __launch_bounds__(kMmaThreads, 2)
 }
 
 // dq of a tile of queries. Scores have a row for each query, as in forward.
-template <class Tiles, class T>
+template <class Tiles, class T, bool kCausal>
 __global__ void __launch_bounds__(kMmaThreads, Tiles::kM == 2 ? 3 : 2)
     queries_kernel(T* dqkv, const float* row_dot, const T* dout, const float* logsumexp,
                    const T* qkv, Heads heads, TileOrder order, float scale) {
@@ -148,7 +151,7 @@ __global__ void __launch_bounds__(kMmaThreads, Tiles::kM == 2 ? 3 : 2)
     values.begin(tiles.other(k0 / kOtherTokens, 1), k0);
     commit_copies();
   };
-  // The last tiles see the most keys, so they start first.
+  // With a causal mask the last tiles see the most keys, so they start first.
   const unsigned q0 = (order.tiles - 1 - number) * Tiles::kOwnTokens;
   const unsigned row0 = warp_index() * 16 * kM, group = lane_index() / 4;
   typename Tiles::OwnCopies(heads.in_qkv(qkv, head, 0), heads).begin(tiles.own(0), q0);
@@ -163,19 +166,23 @@ __global__ void __launch_bounds__(kMmaThreads, Tiles::kM == 2 ? 3 : 2)
       of_row[m][half] = {logsumexp[row], row_dot[row]};
     }
   }
-  const unsigned end = q0 + Tiles::kOwnTokens < tokens ? q0 + Tiles::kOwnTokens : tokens;
+  const unsigned end = kCausal && q0 + Tiles::kOwnTokens < tokens ? q0 + Tiles::kOwnTokens : tokens;
   typename Tiles::Sums dq = {};
   for (unsigned k0 = 0; k0 < end; k0 += kOtherTokens) {
     wait_for_copies<0>();
     __syncthreads();  // all threads' copies have ended, and the other two tiles have been read
     if (k0 + kOtherTokens < end) begin_keys(k0 + kOtherTokens);
-    if (k0 >= q0 + row0 + 16 * kM) continue;  // the warp's queries see none of these keys
+    if (kCausal && k0 >= q0 + row0 + 16 * kM) continue;  // the warp's queries see no such key
     typename Tiles::Scores p = {}, ds = {};
     const unsigned step = k0 / kOtherTokens;
     add_rows_by_rows(p, tiles.own(0), row0, tiles.other(step, 0));
     add_rows_by_rows(ds, tiles.own(1), row0, tiles.other(step, 1));
     // The warp's queries see all earlier keys.
-    if (k0 + kOtherTokens > q0 + row0 + 1) hide_later_keys<false>(p, q0 + row0, k0);
+    if constexpr (kCausal) {
+      if (k0 + kOtherTokens > q0 + row0 + 1) hide_later_keys<false>(p, q0 + row0, k0);
+    } else {
+      if (k0 + kOtherTokens > tokens) hide_missing_keys(p, tokens - k0);
+    }
     for (unsigned m = 0; m < kM; ++m) {
       for (unsigned n = 0; n < kOtherTokens / 8; ++n) {
         score_gradients(p[m][n], ds[m][n], scale * kLog2e,
@@ -192,23 +199,27 @@ __global__ void __launch_bounds__(kMmaThreads, Tiles::kM == 2 ? 3 : 2)
 template <class T>
 void backward_on_tensor_cores(cudaStream_t stream, T* dqkv, const float* row_dot, const T* dout,
                               const float* logsumexp, const T* qkv, size_t batch,
-                              const Heads& heads) {
+                              const Heads& heads, AttentionMask mask) {
   const float scale = scale_of<float>(heads.size);
   dispatch_mma_width(heads.size, [&](auto width) {
     using Tiles = Backward<T, width>;
     const TileOrder keys = TileOrder::of_key_heads<T>(batch, heads, Tiles::kOwnTokens);
-    LaunchShape shape = {keys.grid(), dim3(kMmaThreads), Tiles::kBytes};
-    launch<keys_kernel<Tiles, T>>(stream, shape, dqkv, row_dot, dout, logsumexp, qkv, heads, keys,
-                                  scale);
     const TileOrder queries = TileOrder::of_query_heads<T>(batch, heads, Tiles::kOwnTokens);
-    shape.grid = queries.grid();
-    launch<queries_kernel<Tiles, T>>(stream, shape, dqkv, row_dot, dout, logsumexp, qkv, heads,
-                                     queries, scale);
+    dispatch_mask(mask, [&](auto causal) {
+      LaunchShape shape = {keys.grid(), dim3(kMmaThreads), Tiles::kBytes};
+      launch<keys_kernel<Tiles, T, causal>>(stream, shape, dqkv, row_dot, dout, logsumexp, qkv,
+                                            heads, keys, scale);
+      shape.grid = queries.grid();
+      launch<queries_kernel<Tiles, T, causal>>(stream, shape, dqkv, row_dot, dout, logsumexp, qkv,
+                                               heads, queries, scale);
+    });
   });
 }
 template void backward_on_tensor_cores(cudaStream_t, bfloat16*, const float*, const bfloat16*,
-                                       const float*, const bfloat16*, size_t, const Heads&);
+                                       const float*, const bfloat16*, size_t, const Heads&,
+                                       AttentionMask);
 template void backward_on_tensor_cores(cudaStream_t, float16*, const float*, const float16*,
-                                       const float*, const float16*, size_t, const Heads&);
+                                       const float*, const float16*, size_t, const Heads&,
+                                       AttentionMask);
 
 }  // namespace ladder::cuda

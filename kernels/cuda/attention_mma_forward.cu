@@ -53,7 +53,7 @@ struct Forward {
   static constexpr size_t kBytes = (kOwn + 4 * kOther) * sizeof(T);
 };
 
-template <class T, unsigned kWidth>
+template <class T, unsigned kWidth, bool kCausal>
 __global__ void __launch_bounds__(kMmaThreads, 2)
     forward_kernel(T* out, float* logsumexp, const T* qkv, Heads heads, TileOrder order,
                    float scale) {
@@ -72,7 +72,7 @@ __global__ void __launch_bounds__(kMmaThreads, 2)
     values.begin(tile(k0, 1), k0);
     commit_copies();
   };
-  // The last tiles see the most keys, so they start first.
+  // With a causal mask the last tiles see the most keys, so they start first.
   const unsigned q0 = (order.tiles - 1 - number) * F::kQueries;
   const unsigned row0 = warp_index() * 16 * kM;
   TileCopies<F::kQueries, kMmaThreads, T, kWidth>(heads.in_qkv(qkv, head, 0), heads).begin(q, q0);
@@ -80,16 +80,21 @@ __global__ void __launch_bounds__(kMmaThreads, 2)
   float sums[kM][kWidth / 8][4] = {};
   RowStatistics rows[kM];
   const unsigned tokens = static_cast<unsigned>(heads.tokens);
-  const unsigned end = q0 + F::kQueries < tokens ? q0 + F::kQueries : tokens;
+  const unsigned end = kCausal && q0 + F::kQueries < tokens ? q0 + F::kQueries : tokens;
   for (unsigned k0 = 0; k0 < end; k0 += kKeys) {
     wait_for_copies<0>();
     __syncthreads();  // all threads' copies have ended, and the other two tiles have been read
     if (k0 + kKeys < end) begin_keys(k0 + kKeys);
-    if (k0 >= q0 + row0 + 16 * kM) continue;  // the warp's queries see none of these keys
+    // The warp's queries see none of these keys.
+    if (kCausal && k0 >= q0 + row0 + 16 * kM) continue;
     float scores[kM][kKeys / 8][4] = {};
     add_rows_by_rows(scores, q, row0, tile(k0, 0));
     // Elsewhere the queries see all keys.
-    if (k0 + kKeys > q0 + row0 + 1) hide_later_keys<false>(scores, q0 + row0, k0);
+    if constexpr (kCausal) {
+      if (k0 + kKeys > q0 + row0 + 1) hide_later_keys<false>(scores, q0 + row0, k0);
+    } else {
+      if (k0 + kKeys > tokens) hide_missing_keys(scores, tokens - k0);
+    }
     for (unsigned m = 0; m < kM; ++m) {
       exponentiate(scores[m], sums[m], rows[m], scale * kLog2e);
     }
@@ -120,19 +125,21 @@ __global__ void __launch_bounds__(kMmaThreads, 2)
 
 template <class T>
 void forward_on_tensor_cores(cudaStream_t stream, T* out, float* logsumexp, const T* qkv,
-                             size_t batch, const Heads& heads) {
+                             size_t batch, const Heads& heads, AttentionMask mask) {
   dispatch_mma_width(heads.size, [&](auto width) {
     constexpr unsigned kWidth = width;
     using F = Forward<T, kWidth>;
     const TileOrder order = TileOrder::of_query_heads<T>(batch, heads, F::kQueries);
     const LaunchShape shape = {order.grid(), dim3(kMmaThreads), F::kBytes};
-    launch<forward_kernel<T, kWidth>>(stream, shape, out, logsumexp, qkv, heads, order,
-                                      scale_of<float>(heads.size));
+    dispatch_mask(mask, [&](auto causal) {
+      launch<forward_kernel<T, kWidth, causal>>(stream, shape, out, logsumexp, qkv, heads, order,
+                                                scale_of<float>(heads.size));
+    });
   });
 }
 template void forward_on_tensor_cores(cudaStream_t, bfloat16*, float*, const bfloat16*, size_t,
-                                      const Heads&);
+                                      const Heads&, AttentionMask);
 template void forward_on_tensor_cores(cudaStream_t, float16*, float*, const float16*, size_t,
-                                      const Heads&);
+                                      const Heads&, AttentionMask);
 
 }  // namespace ladder::cuda

@@ -5,7 +5,9 @@
 #include <cmath>
 #include <limits>
 #include <numbers>
+#include <type_traits>
 
+#include "kernels/attention_mask.h"
 #include "kernels/cuda/attention_mma_tile.h"
 
 namespace ladder::cuda {
@@ -59,6 +61,24 @@ __device__ void hide_later_keys(float (&scores)[kM][kN][4], unsigned row0, unsig
     if (!is_seen(row, column)) x = kUnseen;
     if (!is_seen(row, column + 1)) y = kUnseen;
   });
+}
+
+// Sets the scores from column num_keys on to minus infinity: there are no such keys. The scores
+// have queries as rows.
+template <unsigned kM, unsigned kN>
+__device__ void hide_missing_keys(float (&scores)[kM][kN][4], unsigned num_keys) {
+  constexpr float kUnseen = -std::numeric_limits<float>::infinity();
+  for_each_pair(scores, [=](unsigned, unsigned column, float& x, float& y) {
+    if (column >= num_keys) x = kUnseen;
+    if (column + 1 >= num_keys) y = kUnseen;
+  });
+}
+
+// Calls function(std::bool_constant) with whether the mask is causal.
+template <class Function>
+void dispatch_mask(AttentionMask mask, Function&& function) {
+  if (mask == AttentionMask::causal) return function(std::true_type());
+  function(std::false_type());
 }
 
 // sums[i][j] += sum over d of a[row + i][d] b[j][d]. What is loaded of b serves kM products.

@@ -43,10 +43,13 @@ RingAttention::RingAttention(const TrainerContext& context, SlicePlan plan, Comm
 ContextParallel RingAttention::functions() {
   ContextParallel functions;
   functions.forward = [this](Stream& stream, TensorView out, TensorView logsumexp,
-                             ConstTensorView qkv) { forward(stream, out, logsumexp, qkv); };
+                             ConstTensorView qkv, AttentionMask mask) {
+    check(mask == AttentionMask::causal, "ring attention has a causal mask");
+    forward(stream, out, logsumexp, qkv);
+  };
   functions.backward = [this](Stream& stream, TensorView dqkv, TensorView row_dot,
                               ConstTensorView dout, ConstTensorView out, ConstTensorView logsumexp,
-                              ConstTensorView qkv) {
+                              ConstTensorView qkv, AttentionMask) {
     backward(stream, dqkv, row_dot, dout, out, logsumexp, qkv);
   };
   return functions;

@@ -54,22 +54,23 @@ ContextParallel UlyssesAttention::functions() {
           std::bind_front(&UlyssesAttention::backward, this)};
 }
 
-void UlyssesAttention::forward(Stream& stream, TensorView out, TensorView logsumexp,
-                               TensorView qkv) {
+void UlyssesAttention::forward(Stream& stream, TensorView out, TensorView logsumexp, TensorView qkv,
+                               AttentionMask mask) {
   const TensorView qkv_of_heads = in_place_of(qkv, qkv_shape_);
   to_heads(stream, qkv_of_heads, qkv);
-  attention_forward(stream, out_, in_place_of(logsumexp, rows_shape_), qkv_of_heads);
+  attention_forward(stream, out_, in_place_of(logsumexp, rows_shape_), qkv_of_heads, mask);
   to_tokens(stream, out, out_);
 }
 
 void UlyssesAttention::backward(Stream& stream, TensorView dqkv, TensorView row_dot,
                                 ConstTensorView dout, ConstTensorView out,
-                                ConstTensorView logsumexp, ConstTensorView qkv) {
+                                ConstTensorView logsumexp, ConstTensorView qkv,
+                                AttentionMask mask) {
   const TensorView dqkv_of_heads = in_place_of(dqkv, qkv_shape_);
   to_heads(stream, out_, out);
   to_heads(stream, dout_, dout);
   attention_backward(stream, dqkv_of_heads, in_place_of(row_dot, rows_shape_), dout_, out_,
-                     in_place_of(logsumexp, rows_shape_), in_place_of(qkv, qkv_shape_));
+                     in_place_of(logsumexp, rows_shape_), in_place_of(qkv, qkv_shape_), mask);
   to_tokens(stream, dqkv, dqkv_of_heads);
 }
 

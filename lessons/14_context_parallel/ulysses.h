@@ -32,9 +32,11 @@ class UlyssesAttention {
   // The arguments are those of attention.h, for this rank's tokens. Forward leaves qkv and
   // logsumexp of all tokens and this rank's heads in their place, for backward: they need no more
   // memory than before, and qkv need not be sent again.
-  void forward(Stream& stream, TensorView out, TensorView logsumexp, TensorView qkv);
+  void forward(Stream& stream, TensorView out, TensorView logsumexp, TensorView qkv,
+               AttentionMask mask);
   void backward(Stream& stream, TensorView dqkv, TensorView row_dot, ConstTensorView dout,
-                ConstTensorView out, ConstTensorView logsumexp, ConstTensorView qkv);
+                ConstTensorView out, ConstTensorView logsumexp, ConstTensorView qkv,
+                AttentionMask mask);
 
   // Exchange all heads of this rank's tokens (B, t, W) for all tokens of this rank's heads
   // (B, T, w), or the reverse: of q, k and v, or of attention's output. The two may lie in the same

@@ -142,7 +142,7 @@ const Kernel kKernels[] = {
      {{"out", {2, 3, 4}}, {"logsumexp", {2, 2, 3}, Kind::sum}, {"qkv", {2, 3, 8}}},
      0,
      false,
-     [](const Views& v) { attention_forward(stream(), v[0], v[1], v[2]); }},
+     [](const Views& v) { attention_forward(stream(), v[0], v[1], v[2], AttentionMask::none); }},
     {"attention_backward",
      {{"dqkv", {2, 3, 8}},
       {"row_dot", {2, 2, 3}, Kind::sum},
@@ -152,7 +152,9 @@ const Kernel kKernels[] = {
       {"qkv", {2, 3, 8}}},
      3,
      false,
-     [](const Views& v) { attention_backward(stream(), v[0], v[1], v[2], v[3], v[4], v[5]); }},
+     [](const Views& v) {
+       attention_backward(stream(), v[0], v[1], v[2], v[3], v[4], v[5], AttentionMask::none);
+     }},
     {"attention_of_tile_forward",
      {{"out", {2, 3, 4}, Kind::sum},
       {"logsumexp", {2, 2, 3}, Kind::sum},

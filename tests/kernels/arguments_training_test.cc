@@ -132,7 +132,8 @@ TEST_CASE("kernels refuse numbers and sizes that cannot be") {
   const Array a(DType::fp32, {2, 3, 4}), qkv(DType::fp32, {2, 3, 12});
   for (size_t heads : {size_t{0}, size_t{3}, size_t{8}}) {
     const TensorView view(a.view().data(), DType::fp32, a.view().device(), {2, heads, 3});
-    CHECK_THROWS_WITH(attention_forward(stream(), a, view, qkv), ContainsSubstring("`logsumexp`"));
+    CHECK_THROWS_WITH(attention_forward(stream(), a, view, qkv, AttentionMask::causal),
+                      ContainsSubstring("`logsumexp`"));
   }
   const Array kv(DType::fp32, {2, 5, 8}), rows(DType::fp32, {2, 2, 3});
   // 4 heads of 2: no keys, half a head, no whole column, 3 key heads, more than query heads.
@@ -141,9 +142,11 @@ TEST_CASE("kernels refuse numbers and sizes that cannot be") {
     const Array wrong(DType::fp32, {2, 3, columns});
     const auto named = ContainsSubstring(concat(
         "`qkv` has shape (2, 3, ", columns, "), expected after the 8 columns of 4 query heads 2"));
-    CHECK_THROWS_WITH(attention_forward(stream(), eight, rows_of_4, wrong), named);
-    CHECK_THROWS_WITH(
-        attention_backward(stream(), wrong, rows_of_4, eight, eight, rows_of_4, wrong), named);
+    CHECK_THROWS_WITH(attention_forward(stream(), eight, rows_of_4, wrong, AttentionMask::causal),
+                      named);
+    CHECK_THROWS_WITH(attention_backward(stream(), wrong, rows_of_4, eight, eight, rows_of_4, wrong,
+                                         AttentionMask::causal),
+                      named);
     CHECK_THROWS_WITH(attention_of_tile_forward(stream(), eight, rows_of_4, wrong, kv, {0, 3, 5}),
                       named);
     CHECK_THROWS_WITH(attention_of_tile_backward(stream(), eight, kv, rows_of_4, eight, rows_of_4,

@@ -16,6 +16,12 @@ using cpu::kKey, cpu::kQuery, cpu::kValue;
 
 using Order = CudnnAttention::Order;
 
+// Returns the same sizes without a mask.
+Sizes without_mask(Sizes s) {
+  s.mask = AttentionMask::none;
+  return s;
+}
+
 // Whose kernels are tested: our own, or cuDNN's with this order of sums.
 using Kernels = std::optional<Order>;
 
@@ -51,7 +57,7 @@ Magnitudes magnitudes_of(DType factors, const Sizes& s, const Values& dout, cons
     for (size_t b = 0; b < s.batch; ++b) {
       for (size_t h = 0; h < s.heads; ++h) {
         for (size_t i = 0; i < s.tokens; ++i) {
-          for (size_t j = 0; j <= i; ++j) body(b, h, i, j, p[s.probability(b, h, i, j)]);
+          for (size_t j = 0; j < s.seen(i); ++j) body(b, h, i, j, p[s.probability(b, h, i, j)]);
         }
       }
     }
@@ -109,7 +115,7 @@ Outputs run_forward(DType dtype, const Sizes& s, const Values& qkv, Kernels cudn
     CudnnAttention(memory(), dtype, s.out(), s.heads, s.qkv()[2], *cudnn)
         .forward(stream(), out, logsumexp, in);
   } else {
-    attention_forward(stream(), out, logsumexp, in);
+    attention_forward(stream(), out, logsumexp, in, s.mask);
   }
   return {out.values(), logsumexp.values()};
 }
@@ -124,7 +130,7 @@ Values run_backward(DType dtype, const Sizes& s, const Values& dout, const Outpu
     CudnnAttention(memory(), dtype, s.out(), s.heads, s.qkv()[2], *cudnn)
         .backward(stream(), dqkv, row_dot, gradient, out, logsumexp, in);
   } else {
-    attention_backward(stream(), dqkv, row_dot, gradient, out, logsumexp, in);
+    attention_backward(stream(), dqkv, row_dot, gradient, out, logsumexp, in, s.mask);
   }
   // row_dot receives sum over the head of dout * out, HS products and additions.
   Values expected(s.statistics().num_elements()), size = expected;
@@ -176,7 +182,8 @@ double root_mean_square_error(const Values& got, const Values& expected,
 // of out, dq, dk or dv, whichever is largest.
 double compare(DType dtype, const Sizes& s, const Values& qkv, Kernels cudnn = {}) {
   INFO(name_of(dtype) << " B " << s.batch << " T " << s.tokens << " NH " << s.heads << " NKV "
-                      << s.kv_heads << " HS " << s.head_size);
+                      << s.kv_heads << " HS " << s.head_size
+                      << (s.mask == AttentionMask::causal ? "" : ", no mask"));
   const double tokens = static_cast<double>(s.tokens), size = static_cast<double>(s.head_size);
   const double group = static_cast<double>(s.heads / s.kv_heads);
   const Values dout = random_values(dtype, s.out().num_elements(), "dout");
@@ -216,6 +223,13 @@ double compare(DType dtype, const Sizes& s, const Values& qkv, Kernels cudnn = {
                   root_mean_square_error(dqkv, expected_dqkv, {q, k, k}));
 }
 
+// With a causal mask and without one.
+void compare_masks(DType dtype, const Sizes& s) {
+  const Values qkv = random_values(dtype, s.qkv().num_elements(), "qkv");
+  compare(dtype, s, qkv);
+  compare(dtype, without_mask(s), qkv);
+}
+
 TEST_CASE("attention equals the plain one, which has the full matrix of probabilities") {
   const OnDevice on = on_every_device();
   Sample sample(3);
@@ -225,7 +239,7 @@ TEST_CASE("attention equals the plain one, which has the full matrix of probabil
         if (!sample.takes()) continue;
         const bool small = tokens < 100;
         const Sizes s{small ? 2u : 1u, tokens, small ? 3u : 1u, head_size};
-        compare(dtype, s, random_values(dtype, s.qkv().num_elements(), "qkv"));
+        compare_masks(dtype, s);
       }
     }
   }
@@ -239,8 +253,7 @@ TEST_CASE("attention takes heads of every size") {
     // take multiples of 8 up to 128.
     for (size_t head_size : {8, 24, 32, 33, 63, 65, 80, 96, 100, 128, 130, 136, 260}) {
       if (!sample.takes()) continue;
-      const Sizes s{1, 50, 2, head_size};
-      compare(dtype, s, random_values(dtype, s.qkv().num_elements(), "qkv"));
+      compare_masks(dtype, {1, 50, 2, head_size});
     }
   }
 }
@@ -257,7 +270,7 @@ TEST_CASE("query heads share keys and values") {
   for (DType dtype : floats()) {
     for (const Sizes& s : kShared) {
       if (!sample.takes()) continue;
-      compare(dtype, s, random_values(dtype, s.qkv().num_elements(), "qkv"));
+      compare_masks(dtype, s);
     }
   }
 }
@@ -278,7 +291,7 @@ void for_elements(const Sizes& s, Body body) {
 
 // Compares with attention that has a copy of keys and values for every query head.
 void compare_with_copies(DType dtype, const Sizes& s) {
-  const Sizes of_copies{s.batch, s.tokens, s.heads, s.head_size};
+  const Sizes of_copies{s.batch, s.tokens, s.heads, s.head_size, s.heads, s.mask};
   const Values qkv = random_values(dtype, s.qkv().num_elements(), "qkv");
   const Values dout = random_values(dtype, s.out().num_elements(), "dout");
   Values copies(of_copies.qkv().num_elements());
@@ -318,6 +331,7 @@ TEST_CASE("shared keys and values are copies of them whose gradients are summed"
       if (!sample.takes()) continue;
       INFO(name_of(dtype) << " T " << s.tokens << " NH " << s.heads << " NKV " << s.kv_heads);
       compare_with_copies(dtype, s);
+      compare_with_copies(dtype, without_mask(s));
     }
   }
 }
@@ -333,6 +347,7 @@ TEST_CASE("attention over several tiles, heads and sequences is off by its round
       const Sizes s{2, 260, 2, head_size};
       const Values qkv = random_values(dtype, s.qkv().num_elements(), "qkv");
       CHECK(compare(dtype, s, qkv) < storage_error(dtype, 1));
+      CHECK(compare(dtype, without_mask(s), qkv) < storage_error(dtype, 1));
     }
   }
 }
@@ -388,22 +403,26 @@ TEST_CASE("attention stays exact where exponentials alone would overflow or vani
       qkv[s.at(kKey, 0, 0, t, 0)] = rounded(dtype, first + step * static_cast<double>(t));
     }
     compare(dtype, s, qkv);
+    // A query that sees all keys sees some whose probability is 0 in less than fp64.
+    if (dtype == DType::fp64) compare(dtype, without_mask(s), qkv);
   }
 }
 
-TEST_CASE("a token sees no later token") {
+TEST_CASE("a token sees no later token with a causal mask, and all tokens without one") {
   const OnDevice on = on_every_device();
   const Sizes s{1, 300, 2, 16};
   for (DType dtype : floats()) {
     for (size_t changed : {1, 64, 100, 256, 299}) {
       Values qkv = random_values(dtype, s.qkv().num_elements(), "qkv");
       const Values before = run_forward(dtype, s, qkv).out;
+      const double first = run_forward(dtype, without_mask(s), qkv).out[0];
       for (size_t i = s.at(kQuery, 0, 0, changed, 0); i < qkv.size(); ++i) qkv[i] = -3 * qkv[i];
       const Values after = run_forward(dtype, s, qkv).out;
       const auto row = static_cast<Values::difference_type>(changed * s.query_columns());
       require_same_bits(Values(after.begin(), after.begin() + row),
                         Values(before.begin(), before.begin() + row));
       CHECK(after[changed * s.query_columns()] != before[changed * s.query_columns()]);
+      CHECK(run_forward(dtype, without_mask(s), qkv).out[0] != first);
     }
   }
 }
@@ -412,8 +431,10 @@ TEST_CASE("attention_backward is the gradient") {
   const OnDevice on = on_every_device();
   const DType dtype = DType::fp64;
   const size_t more_than_a_tile = place().device == DeviceType::cpu ? 66 : 34;
-  for (const Sizes& s : {Sizes{1, 5, 2, 3}, Sizes{1, more_than_a_tile, 1, 2}, Sizes{1, 1, 2, 4},
-                         Sizes{1, 5, 4, 3, 2}, Sizes{1, more_than_a_tile, 2, 1, 1}}) {
+  for (const Sizes& s :
+       {Sizes{1, 5, 2, 3}, Sizes{1, more_than_a_tile, 1, 2}, Sizes{1, 1, 2, 4},
+        Sizes{1, 5, 4, 3, 2}, Sizes{1, more_than_a_tile, 2, 1, 1}, without_mask({1, 5, 4, 3, 2}),
+        without_mask({1, more_than_a_tile, 1, 2})}) {
     const Values qkv = random_values(dtype, s.qkv().num_elements(), "qkv");
     const Values dout = random_values(dtype, s.out().num_elements(), "dout");
     require_gradient(run_backward(dtype, s, dout, run_forward(dtype, s, qkv), qkv),
@@ -426,7 +447,8 @@ TEST_CASE("attention_backward is the gradient") {
 TEST_CASE("attention gives the same bits for any number of threads, and keeps NaN") {
   const OnDevice on = on_every_device();
   const auto [head_size, kv_heads] = GENERATE(table<size_t, size_t>({{16, 1}, {17, 2}}));
-  const Sizes s{2, 200, 2, head_size, kv_heads};
+  const AttentionMask mask = GENERATE(AttentionMask::causal, AttentionMask::none);
+  const Sizes s{2, 200, 2, head_size, kv_heads, mask};
   for (DType dtype : floats()) {
     Values qkv = random_values(dtype, s.qkv().num_elements(), "qkv");
     const Values dout = random_values(dtype, s.out().num_elements(), "dout");
@@ -436,7 +458,7 @@ TEST_CASE("attention gives the same bits for any number of threads, and keeps Na
     require_same_for_any_threads([&] { return run_backward(dtype, s, dout, saved, qkv); });
     qkv[s.at(kKey, 0, 0, 5, 0)] = std::nan("");
     const Values spoiled = run_forward(dtype, s, qkv).out;
-    for (size_t t = 5; t < s.tokens; ++t) {
+    for (size_t t = mask == AttentionMask::causal ? 5 : 0; t < s.tokens; ++t) {
       if (!std::isnan(spoiled[s.at(0, 0, t, 0)])) FAIL("NaN was lost in row " << t);
     }
   }

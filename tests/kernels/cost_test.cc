@@ -74,14 +74,15 @@ TEST_CASE("attention in blocks: 2 queries see 4 keys, or 1 and 2 of 2, in 2 sequ
 }
 
 TEST_CASE("attention with a key head for two query heads: all operations, half of the keys") {
+  using enum AttentionMask;
   const auto out = view({2, 3, 4}), lse = view({2, 2, 3});
   const auto shared = view({2, 3, 8}), kv = view({2, 5, 4});
-  const Cost forward = attention_forward_cost(out, lse, shared);
+  const Cost forward = attention_forward_cost(out, lse, shared, causal);
   CHECK(forward.product_flops == 2 * 2 * (24 * 1.5));
   CHECK(forward.other_flops == 12 * 1.5);
   CHECK(forward.bytes_read == 4 * 48);
   CHECK(forward.bytes_written == 4 * (24 + 12));
-  const Cost backward = attention_backward_cost(shared, out, out, lse, shared);
+  const Cost backward = attention_backward_cost(shared, out, out, lse, shared, causal);
   CHECK(backward.product_flops == 5 * 2 * (24 * 1.5));
   CHECK(backward.other_flops == 12 * 1.5);
   CHECK(backward.bytes_read == 4 * (24 + 24 + 12 + 48));
@@ -90,11 +91,23 @@ TEST_CASE("attention with a key head for two query heads: all operations, half o
   CHECK(whole.product_flops == 2 * 2 * (2 * 8 * 4));
   CHECK(whole.other_flops == 2 * 2 * 8);
   CHECK(whole.bytes_read == 4 * (48 + 40));
-  const Cost causal =
+  const Cost tile =
       attention_of_tile_backward_cost(out, kv, lse, out, lse, shared, kv, {1, 2, 2, true});
-  CHECK(causal.product_flops == 5 * 2 * (2 * 3 * 4));
-  CHECK(causal.bytes_read == 4 * (24 + 40 + 12 + 24 + 12 + 48 + 40));
-  CHECK(causal.bytes_written == 4 * (24 + 40));
+  CHECK(tile.product_flops == 5 * 2 * (2 * 3 * 4));
+  CHECK(tile.bytes_read == 4 * (24 + 40 + 12 + 24 + 12 + 48 + 40));
+  CHECK(tile.bytes_written == 4 * (24 + 40));
+}
+
+TEST_CASE("attention without a mask computes and exponentiates twice as many scores") {
+  using enum AttentionMask;
+  const auto out = view({2, 3, 4}), lse = view({2, 2, 3}), qkv = view({2, 3, 12});
+  const Cost half = attention_forward_cost(out, lse, qkv, causal);
+  const Cost all = attention_forward_cost(out, lse, qkv, none);
+  CHECK(all.product_flops == 2 * half.product_flops);
+  CHECK(all.other_flops == 2 * half.other_flops);
+  CHECK(all.bytes() == half.bytes());
+  CHECK(attention_backward_cost(qkv, out, out, lse, qkv, none).product_flops ==
+        2 * attention_backward_cost(qkv, out, out, lse, qkv, causal).product_flops);
 }
 
 TEST_CASE("positions are added to 2 sequences of 3 tokens, 4 numbers each") {

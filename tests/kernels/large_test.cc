@@ -422,14 +422,14 @@ TEST_CASE("large: attention") {
     const Pair logsumexp = zeros(sums, rows(kBatch), rows(1));
     const Pair row_dot = zeros(sums, rows(kBatch), rows(1));
     run_both(kBatch, [&](auto pick) {
-      attention_forward(stream(), pick(out), pick(logsumexp), pick(qkv));
+      attention_forward(stream(), pick(out), pick(logsumexp), pick(qkv), AttentionMask::causal);
     });
     // Of the last head: the last elements of the last token.
     out.require_same(kHidden / kHeads);
     logsumexp.require_same(kTokens);
     run_both(kBatch, [&](auto pick) {
       attention_backward(stream(), pick(dqkv), pick(row_dot), pick(dout), pick(out),
-                         pick(logsumexp), pick(qkv));
+                         pick(logsumexp), pick(qkv), AttentionMask::causal);
     });
     row_dot.require_same(kTokens);
     dqkv.require_same(kHidden / kHeads);

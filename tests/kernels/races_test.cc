@@ -199,10 +199,12 @@ TEST_CASE("attention has no races") {
     const Array dout = zeros(dtype, {kBatch, kTokens, kHidden});
     const Array logsumexp = zeros(sums, {kBatch, kHeads, kTokens});
     const Array row_dot = zeros(sums, {kBatch, kHeads, kTokens});
-    CHECK(races_in([&] {
-            cpu::attention_forward(stream, out, logsumexp, qkv);
-            cpu::attention_backward(stream, dqkv, row_dot, dout, out, logsumexp, qkv);
-          }) == 0);
+    for (const AttentionMask mask : {AttentionMask::causal, AttentionMask::none}) {
+      CHECK(races_in([&] {
+              cpu::attention_forward(stream, out, logsumexp, qkv, mask);
+              cpu::attention_backward(stream, dqkv, row_dot, dout, out, logsumexp, qkv, mask);
+            }) == 0);
+    }
     const Array kv = zeros(dtype, {kBatch, kTokens, 2 * kKeyColumns});
     const Array sums_of_out = zeros(sums, {kBatch, kTokens, kHidden});
     const Array dkv = zeros(sums, {kBatch, kTokens, 2 * kKeyColumns});

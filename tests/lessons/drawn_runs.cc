@@ -22,7 +22,8 @@ class Drawing {
       : random_(number * 1000 + attempt),
         family_random_(~(number * 1000 + attempt)),
         norm_random_(~(number * 1000 + attempt) / 2),
-        train_random_(~(number * 1000 + attempt) / 3) {}
+        train_random_(~(number * 1000 + attempt) / 3),
+        objective_random_(~(number * 1000 + attempt) / 5) {}
   DrawnRun run();
 
  private:
@@ -54,11 +55,12 @@ class Drawing {
   void draw_block(size_t heads);
   void draw_head_norms();
   void draw_train();
+  void draw_objective();
   void draw_batch();
   void draw_memory();
   void draw_connection();
 
-  std::mt19937 random_, family_random_, norm_random_, train_random_;
+  std::mt19937 random_, family_random_, norm_random_, train_random_, objective_random_;
   DrawnRun run_;
   size_t tensor_ = 1, context_ = 1, stages_ = 1, data_ = 1;
   size_t layers_ = 0, tokens_ = 0, micro_batches_ = 0;
@@ -224,6 +226,14 @@ void Drawing::draw_train() {
   std::swap(random_, train_random_);
 }
 
+// Of every third run whose ranks have whole sequences: by numbers of their own, too.
+void Drawing::draw_objective() {
+  if (context_ > 1) return;
+  std::swap(random_, objective_random_);
+  if (one_in(3)) add("--objective", "masked");
+  std::swap(random_, objective_random_);
+}
+
 void Drawing::draw_batch() {
   const size_t micro_batch = 1 + below(3);
   add("--micro-batch-size", micro_batch);
@@ -294,6 +304,7 @@ DrawnRun Drawing::run() {
   if (is_one_of({"15_expert_parallel"})) draw_experts();
   draw_model();
   draw_train();
+  draw_objective();
   draw_batch();
   if (!is_one_of({"15_expert_parallel"})) draw_memory();
   draw_connection();

@@ -1,5 +1,5 @@
-// Which lessons take --train: all that can leave backward out where nothing is trained. The others
-// refuse it by its name.
+// Which lessons take --train: all that can leave backward out where nothing is trained; and which
+// take --objective: all whose ranks have whole sequences. The others refuse it by its name.
 #include <CLI/CLI.hpp>
 #include <map>
 
@@ -16,14 +16,31 @@ namespace {
 
 using Flags = std::vector<std::string>;
 
+Flags operator+(Flags some, const Flags& more) {
+  some.insert(some.end(), more.begin(), more.end());
+  return some;
+}
+
 std::vector<const char*> pointers(const Flags& flags) {
   std::vector<const char*> argv = {"program"};
   for (const std::string& flag : flags) argv.push_back(flag.c_str());
   return argv;
 }
 
-// What the lesson's program says to the flags on so many ranks before it trains; "" if it trains,
-// and then what rank 0 has of gradients and moments is what is trained.
+// Rank 0 has fewer gradients and moments than if everything was trained.
+void check_trains_less(const Program& program, RunConfig config, const ProcessGrid& grid) {
+  const Prediction some = predict(program.planned(config, grid), config, grid);
+  config.model.frozen.clear();
+  const Prediction all = predict(program.planned(config, grid), config, grid);
+  const auto state = [](const Prediction& prediction) {
+    return prediction.device[Category::gradients] + prediction.host[Category::gradients] +
+           prediction.device[Category::optimizer] + prediction.host[Category::optimizer];
+  };
+  CHECK(state(some) < state(all));
+  CHECK(some.device[Category::parameters] <= all.device[Category::parameters] + 4096);
+}
+
+// What the lesson's program says to the flags on so many ranks before it trains; "" if it trains.
 template <class T>
 std::string refusal(const Flags& flags, size_t num_ranks) {
   typename T::Flags of_lesson;
@@ -35,15 +52,11 @@ std::string refusal(const Flags& flags, size_t num_ranks) {
     const ProcessGrid grid = program.grid(T::kLesson.info.is_distributed ? num_ranks : 1, 0);
     RunConfig config = options.resolve(grid);
     if (program.adjust) program.adjust(config);
-    const Prediction some = predict(program.planned(config, grid), config, grid);
-    config.model.frozen.clear();
-    const Prediction all = predict(program.planned(config, grid), config, grid);
-    const auto state = [](const Prediction& prediction) {
-      return prediction.device[Category::gradients] + prediction.host[Category::gradients] +
-             prediction.device[Category::optimizer] + prediction.host[Category::optimizer];
-    };
-    CHECK(state(some) < state(all));
-    CHECK(some.device[Category::parameters] <= all.device[Category::parameters] + 4096);
+    if (flags.front() == "--train") {
+      check_trains_less(program, config, grid);
+    } else {
+      predict(program.planned(config, grid), config, grid);
+    }
   } catch (const UserError& error) {
     return error.what();
   }
@@ -112,6 +125,27 @@ TEST_CASE("every lesson takes --train or refuses it by its name") {
   }
   CHECK(refusal<ElasticTrainer>({"--train", choice, "--pipeline-parallel-size", "2"}, 4) == stages);
   CHECK(refusal<ThreeDTrainer>({"--train", choice, "--tensor-parallel-size", "2"}, 4) == "");
+}
+
+TEST_CASE("every lesson takes --objective masked where ranks have whole sequences") {
+  const Flags masked = {"--objective", "masked"};
+  const std::string context =
+      "--objective masked: ranks that share sequences pass on keys for a causal mask; take "
+      "--context-parallel-size 1";
+  for (const size_t num_ranks : {1, 2}) {
+    const auto all = refusals(masked, num_ranks);
+    CAPTURE(num_ranks);
+    CHECK(all.size() == 19);  // all lessons
+    for (const auto& [lesson, why] : all) {
+      CAPTURE(lesson);
+      if (lesson == "00_collectives" || lesson == "19_planning") {
+        CHECK_THAT(why, ContainsSubstring("--objective"));
+      } else {
+        CHECK(why == (lesson == "14_context_parallel" && num_ranks > 1 ? context : ""));
+      }
+    }
+  }
+  CHECK(refusal<ThreeDTrainer>(masked + Flags{"--context-parallel-size", "2"}, 2) == context);
 }
 
 }  // namespace

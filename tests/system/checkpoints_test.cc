@@ -71,6 +71,10 @@ TEST_CASE("what is trained in part resumes with the same bits") {
   check_resumes_bitwise({"06_offload", 2}, {"--train", "last-1", "--checkpoint-async"});
 }
 
+TEST_CASE("a masked run resumes with the same bits") {
+  check_resumes_bitwise({"02_ddp", 2}, {"--objective", "masked"});
+}
+
 TEST_CASE("on a device, and while training goes on") {
   const std::string device = device_name();
   if (!device.empty()) {

@@ -16,7 +16,7 @@ namespace ladder {
 Corpus open_corpus(const RunConfig& config) {
   Corpus corpus = config.data.empty() ? Corpus::king_james() : Corpus::open(config.data);
   if (config.optimizer.num_steps > 0)
-    corpus.require(config.model.vocab_size, config.model.sequence_length);
+    corpus.require(config.model.vocab_size, config.model.sequence_length, config.model.is_masked());
   return corpus;
 }
 

@@ -86,6 +86,11 @@ void ModelFlags::add_to(CLI::App& app, RunConfig& config) {
          "(the last K blocks and the final norm), or lora (low-rank adapters of linear layers, "
          "which are added to the model) [all]")
       ->group("Model");
+  app.add_option("--objective", objective_,
+                 "What the model learns: causal = each next token, or masked = tokens that are "
+                 "hidden, from those before and after them [causal]")
+      ->check(CLI::IsMember({"causal", "masked"}))
+      ->group("Model");
   lora_.add_to(app);
 }
 
@@ -183,6 +188,7 @@ const ModelPreset& ModelFlags::resolve(RunConfig& config) const {
   }
   config.model = lora_.applied_to(config.model, train_, config.init_adapter);
   config.model.frozen = frozen_names(config.model, train_);
+  config.model.objective = objective_ == "masked" ? Objective::masked : Objective::causal;
   return *preset;
 }
 

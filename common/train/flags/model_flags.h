@@ -58,7 +58,7 @@ class ModelFlags {
  private:
   const CLI::Option* preset_ = nullptr;
   SizeFlags sizes_;
-  std::string train_ = kTrainAll;
+  std::string train_ = kTrainAll, objective_;
   LoraFlags lora_;
 };
 

@@ -6,6 +6,7 @@
 
 #include "common/cluster/cluster.h"
 #include "common/train/flags/alike.h"
+#include "common/train/flags/attention_choices.h"
 #include "common/train/flags/command_line.h"
 #include "common/train/flags/memory_flags.h"
 #include "common/train/flags/model_flags.h"
@@ -14,7 +15,6 @@
 #include "common/train/flags/saved_flags.h"
 #include "common/train/flags/validators.h"
 #include "common/virtual/cluster_times.h"
-#include "kernels/cudnn_attention.h"
 #include "kernels/runtime/threads.h"
 
 namespace ladder {
@@ -165,27 +165,6 @@ void check_rounding(const RunConfig& config, const ProcessGrid& grid) {
   }
 }
 
-AttentionKernel parse_attention_kernel(const std::string& name) {
-  if (name == "own") return AttentionKernel::own;
-  if (name == "cudnn") return AttentionKernel::cudnn;
-  throw UserError(concat("--attention-kernel ", name, ": expected own or cudnn"));
-}
-
-void check_attention_kernel(const RunConfig& config, const ProcessGrid& grid, bool is_virtual) {
-  if (config.attention_kernel == AttentionKernel::own) return;
-  try {
-    if (is_virtual) throw UserError("nobody has measured it for --device virtual");
-    if (grid.context_size > 1) {
-      throw UserError(
-          "cuDNN has no attention of some queries to some keys, as ranks that share sequences need "
-          "it");
-    }
-    CudnnAttention::require(config.device, config.dtype, config.model.head_columns());
-  } catch (const UserError& refusal) {
-    throw UserError(concat("--attention-kernel cudnn: ", refusal.what()));
-  }
-}
-
 // Returns the default micro-batch size. It is all of a rank's sequences at once. On a pipeline of p
 // stages it makes about 4 p micro-batches, with which the bubble is small [Huang19, section 2].
 size_t default_micro_batch(size_t sequences, size_t num_stages) {
@@ -209,8 +188,10 @@ RunConfig Options::resolve(const ProcessGrid& grid, size_t node_size) const {
   }
   config.dtype = parse_dtype(raw.dtype, lesson_);
   check_rounding(config, grid);
-  config.device =
-      is_virtual() ? device_of(read_cluster(raw.virtual_flags.cluster)) : device_named(raw.device);
+  std::optional<Cluster> cluster;
+  if (is_virtual()) cluster = read_cluster(raw.virtual_flags.cluster);
+  config.device = cluster ? device_of(*cluster) : device_named(raw.device);
+  check_objective(config, grid, cluster ? &*cluster : nullptr);
   config.attention_kernel = parse_attention_kernel(raw.attention_kernel);
   check_attention_kernel(config, grid, is_virtual());
   raw.connection.check(config.device);

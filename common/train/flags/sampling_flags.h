@@ -18,8 +18,9 @@ class SamplingFlags {
   // Adds the flags. `config`, which must live until the app has parsed, gets all values but the
   // number of tokens.
   void add_to(CLI::App& app, RunConfig& config);
-  // Sets config.sample_tokens, with this default. Throws UserError if there is a prompt and nothing
-  // is drawn, or if a run without steps is asked for something that only steps make.
+  // Sets config.sample_tokens, with this default; a masked model samples nothing. Throws UserError
+  // if it is asked to, if there is a prompt and nothing is drawn, or if a run without steps is
+  // asked for something that only steps make.
   void resolve(RunConfig& config, size_t default_tokens) const;
   // Returns whether --sample or --prompt asks for a sample.
   bool ask(const RunConfig& config) const {

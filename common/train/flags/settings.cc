@@ -22,6 +22,7 @@ std::map<std::string, ComparedBy, std::less<>> make_flags_without_setting() {
       {"--lora-alpha", model},
       {"--lora-targets", model},
       {"--lora-scale", model},
+      {"--objective", model},
       {"--vocab", model},
       {"--sequence-length", model},
       {"--experts", model},

@@ -92,6 +92,11 @@ std::string header_text(const LessonInfo& lesson, const RunConfig& config, const
   text += concat("  data     ", one_line(corpus.name()), ", ",
                  num_files > 1 ? concat(num_files, " files, ") : "",
                  with_commas(corpus.num_tokens()), " tokens\n");
+  if (const auto masking = config.masking()) {
+    text +=
+        concat("  masked   ", kChosenPercent, " % of the tokens are to be told from the others; ",
+               "the mask is token ", masking->mask_token(), "\n");
+  }
   text += "  memory   " + by_category(memory.device, memory.device_rank);
   // Without offloading the host has only some workspace, which is not worth a line.
   if (memory.host.total() > memory.host[Category::workspace]) {

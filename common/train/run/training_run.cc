@@ -90,7 +90,7 @@ struct TrainingRun::State {
   std::optional<FullTensors> full_tensors;
   std::optional<Checkpoints> checkpoints;
   std::optional<Progress> progress;
-  CountedTokens counted;  // of corpora in which not every token counts
+  CountedTokens counted;  // of runs in which not every token counts
   bool on_terminal;
   Time begin;
 };
@@ -152,7 +152,7 @@ TrainerContext TrainingRun::context() {
           .host_memory = s.host_memory,
           .stream = s.stream,
           .ranks = &*s.ranks,
-          .counted = s.corpus.has_examples() ? &s.counted : nullptr};
+          .counted = every_target_counts(s.corpus, s.config.masking()) ? nullptr : &s.counted};
 }
 
 void TrainingRun::State::print_progress(const MetricsFile::Step& line) {

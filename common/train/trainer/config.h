@@ -4,8 +4,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 
+#include "common/data/masking.h"
 #include "common/model/config.h"
 #include "common/model/optimizer.h"
 #include "common/model/recompute.h"
@@ -79,6 +81,11 @@ struct RunConfig {
   // batch.
   size_t num_micro_batches(size_t data_size) const {
     return global_batch_size / (micro_batch_size * data_size);
+  }
+  // Returns how batches are masked; nothing if the model learns the next token of each.
+  std::optional<Masking> masking() const {
+    if (!model.is_masked()) return std::nullopt;
+    return Masking{model.vocab_size};
   }
   size_t tokens_per_step() const { return global_batch_size * model.sequence_length; }
 };

@@ -54,7 +54,7 @@ TensorView BatchLoader::positions() const {
 // Fills the host's tensors.
 void BatchLoader::fill(Split split, int64_t step, size_t first_sequence) {
   fill_batch(context_.corpus, split, context_.config.seed, static_cast<uint64_t>(step),
-             first_sequence, host_tokens_, host_targets_);
+             first_sequence, host_tokens_, host_targets_, context_.config.masking());
   if (!part_.is_whole()) {
     gather(host_tokens_, part_.positions);
     gather(host_targets_, part_.positions);

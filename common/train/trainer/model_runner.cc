@@ -4,8 +4,8 @@
 
 #include "common/data/batch.h"
 #include "common/model/offload.h"
+#include "common/train/trainer/attention.h"
 #include "common/train/trainer/ranks.h"
-#include "kernels/cudnn_attention.h"
 
 namespace ladder {
 namespace {
@@ -88,39 +88,6 @@ size_t most_tokens(const TrainerContext& context, const ModelRunner::Options& op
   return options.part.capacity(context.config.model.sequence_length);
 }
 
-// Returns attention by the kernels that --attention-kernel asks for. `layout` is that of all that
-// this rank holds.
-ContextParallel attention_of(const TrainerContext& context, const Layout& layout,
-                             const ModelRunner::Options& options) {
-  const RunConfig& config = context.config;
-  const bool is_own = config.attention_kernel == AttentionKernel::own;
-  if (is_own || !layout.has(OperationKind::block)) return options.context;
-  check(options.part.is_whole(), "cuDNN's attention needs all tokens of a sequence");
-  const size_t ranks = layout.part().tensor_size;
-  const Sublayer attention = dense_sublayers(layout.config()).front();
-  const auto cudnn = std::make_shared<CudnnAttention>(
-      context.device_memory, config.dtype,
-      Shape{config.micro_batch_size, config.model.sequence_length,
-            config.model.query_columns() / ranks},
-      config.model.num_heads / ranks, split_outputs(attention.first.parts, ranks));
-  // In a simulation, which only counts, our own kernels stand in.
-  return {.forward =
-              [cudnn](Stream& stream, TensorView out, TensorView logsumexp, ConstTensorView qkv) {
-                if (stream.simulation() != nullptr) {
-                  return attention_forward(stream, out, logsumexp, qkv);
-                }
-                cudnn->forward(stream, out, logsumexp, qkv);
-              },
-          .backward =
-              [cudnn](Stream& stream, TensorView dqkv, TensorView row_dot, ConstTensorView dout,
-                      ConstTensorView out, ConstTensorView logsumexp, ConstTensorView qkv) {
-                if (stream.simulation() != nullptr) {
-                  return attention_backward(stream, dqkv, row_dot, dout, out, logsumexp, qkv);
-                }
-                cudnn->backward(stream, dqkv, row_dot, dout, out, logsumexp, qkv);
-              }};
-}
-
 // Returns how many micro-batches this rank runs in a step.
 size_t num_micro_batches(const TrainerContext& context) {
   const size_t data_size = context.ranks == nullptr ? 1 : context.ranks->grid.data_size;
@@ -179,7 +146,7 @@ ModelRunner::ModelRunner(const TrainerContext& context, const Layout& layout,
       dropped_(std::make_unique<Dropped>(context, chunks_, options)),
       losses_(context, num_micro_batches(context),
               micro_batch_size_ * most_tokens(context, options)) {
-  const ContextParallel attention = attention_of(context, layout, options);
+  const ContextParallel attention = attention_of(context, layout, options.part, options.context);
   for (size_t chunk = 0; chunk < chunks_.size(); ++chunk) {
     models_.emplace_back(chunks_[chunk], parameters, gradients, options.tensor,
                          dropped_->of[chunk].plan(), attention, options.mixture);
@@ -257,9 +224,11 @@ void ModelRunner::forward(const Hooks& hooks, size_t buffer, size_t chunk) {
 
 double ModelRunner::counted_tokens(Split split, int64_t step) const {
   const RunConfig& config = context_.config;
+  // Which tokens count changes nothing in a simulation, which has no values.
+  if (Simulation::current() != nullptr) return static_cast<double>(config.tokens_per_step());
   const size_t count =
       counted_targets(context_.corpus, split, config.seed, static_cast<uint64_t>(step),
-                      config.global_batch_size, config.model.sequence_length);
+                      config.global_batch_size, config.model.sequence_length, config.masking());
   if (context_.counted != nullptr && split == Split::train) {
     context_.counted->all += config.tokens_per_step();
     context_.counted->divided_by += count;

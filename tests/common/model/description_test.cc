@@ -28,8 +28,8 @@ TEST_CASE("operations cost what the products of their kernels cost") {
   const ModelDescription model = describe(config);
   // As is usual, attention counts also the half of the scores that no query sees and no kernel
   // computes.
-  const Cost attention =
-      attention_forward_cost(view({b, t, c}), view({b, nh, t}), view({b, t, 3 * c}));
+  const Cost attention = attention_forward_cost(view({b, t, c}), view({b, nh, t}),
+                                                view({b, t, 3 * c}), AttentionMask::causal);
   const double block = product_flops(rows, c, 3 * c) + 2 * attention.product_flops +
                        product_flops(rows, c, c) + product_flops(rows, c, f) +
                        product_flops(rows, f, c);
@@ -112,14 +112,33 @@ TEST_CASE("a product costs two operations for each pair of factors, and every ar
 }
 
 TEST_CASE("attention's cost grows with the square of the sequence, backward with five products") {
-  const auto forward = [](size_t t) {
-    return attention_forward_cost(view({1, t, 4}), view({1, 2, t}), view({1, t, 12}));
+  using enum AttentionMask;
+  const auto forward = [](size_t t, AttentionMask mask) {
+    return attention_forward_cost(view({1, t, 4}), view({1, 2, t}), view({1, t, 12}), mask);
   };
-  CHECK(forward(10).product_flops == 2 * 2 * 10 * 10 / 2 * 4);
-  CHECK(forward(20).product_flops == 4 * forward(10).product_flops);
-  const Cost backward = attention_backward_cost(
-      view({1, 10, 12}), view({1, 10, 4}), view({1, 10, 4}), view({1, 2, 10}), view({1, 10, 12}));
-  CHECK(2 * backward.product_flops == 5 * forward(10).product_flops);
+  CHECK(forward(10, causal).product_flops == 2 * 2 * 10 * 10 / 2 * 4);
+  CHECK(forward(20, causal).product_flops == 4 * forward(10, causal).product_flops);
+  CHECK(forward(10, none).product_flops == 2 * 2 * 10 * 10 * 4);
+  const Cost backward =
+      attention_backward_cost(view({1, 10, 12}), view({1, 10, 4}), view({1, 10, 4}),
+                              view({1, 2, 10}), view({1, 10, 12}), causal);
+  CHECK(2 * backward.product_flops == 5 * forward(10, causal).product_flops);
+}
+
+TEST_CASE("a masked model has the causal one's formula, and computes both halves of the scores") {
+  ModelConfig config = {2, 3, 12, 30, 8};
+  const ModelDescription causal = describe(config);
+  config.objective = Objective::masked;
+  CHECK(describe(config).flops_per_token() == causal.flops_per_token());
+  const auto core = [](const Sublayer& sublayer) {
+    return operation_flops(sublayer, SublayerOperation::core, 8);
+  };
+  const Sublayer masked = dense_sublayers(config)[kAttention];
+  CHECK(masked.mask == AttentionMask::none);
+  // q with k and probabilities with v over 8 keys, and an exponential for each head and key.
+  CHECK(core(masked) == 4 * 12 * 8 + 3 * 8);
+  config.objective = Objective::causal;
+  CHECK(2 * core(dense_sublayers(config)[kAttention]) == core(masked));
 }
 
 }  // namespace

@@ -412,6 +412,11 @@ TEST_CASE("a model that transformers does not have cannot be published") {
     return std::string();
   };
   CHECK(fault_of(kConfig, {}) == "");
+  ModelConfig masked = kConfig;
+  masked.objective = Objective::masked;
+  CHECK(fault_of(masked, {}) ==
+        "out: the model is trained with --objective masked, and tokens see only earlier ones in "
+        "models of transformers with these names");
   CHECK(fault_of(llama(), {.num_experts = 4, .per_token = 2, .every = 1}) == "");
   CHECK(fault_of(kConfig, {.num_experts = 4, .per_token = 2, .every = 1}) ==
         "out: the model has experts, and a GPT-2 of transformers has none");

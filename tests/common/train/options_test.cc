@@ -149,6 +149,26 @@ TEST_CASE("--train lora adds adapters as the other flags say, and trains them al
   CHECK_THAT(fault("--train lora --lora-scale half"), StartsWith("--lora-scale"));
 }
 
+TEST_CASE("--objective masked samples nothing, and wants whole sequences and our own attention") {
+  CHECK(parse("").model.objective == Objective::causal);
+  CHECK(parse("--objective causal").model == parse("").model);
+  CHECK_FALSE(parse("").masking());
+  const RunConfig masked = parse("--objective masked --vocab 300");
+  CHECK(masked.model.objective == Objective::masked);
+  CHECK(masked.masking()->mask_token() == 299);
+  CHECK(masked.sample_tokens == 0);
+  CHECK_THAT(fault("--objective bidirectional"), StartsWith("--objective"));
+  CHECK_THAT(fault("--objective masked --sample 10"),
+             StartsWith("--sample: a model of --objective"));
+  CHECK_THAT(fault("--objective masked --prompt In"),
+             StartsWith("--prompt: a model of --objective"));
+  CHECK(parse("--objective masked --sample 0").sample_tokens == 0);
+  CHECK_THROWS_WITH(parse_with("--objective masked", {.context_size = 2}),
+                    StartsWith("--objective masked: ranks that share sequences"));
+  CHECK_THROWS_WITH(parse("--objective masked --attention-kernel cudnn --dtype bf16"),
+                    ContainsSubstring("--attention-kernel cudnn: with --objective masked nobody"));
+}
+
 TEST_CASE("--attention-kernel cudnn wants a GPU, whole sequences and a real clock") {
   CHECK(parse("--attention-kernel own").attention_kernel == AttentionKernel::own);
   CHECK_THROWS_WITH(parse("--attention-kernel flash"),

@@ -28,10 +28,13 @@ class Attention {
       *tensor = make({batch, model.num_heads, tokens});
   }
 
-  void forward() { functions_.forward(stream_, out_, logsumexp_, qkv_); }
-  void backward() { functions_.backward(stream_, dqkv_, row_dot_, dout_, out_, logsumexp_, qkv_); }
+  void forward() { functions_.forward(stream_, out_, logsumexp_, qkv_, kMask); }
+  void backward() {
+    functions_.backward(stream_, dqkv_, row_dot_, dout_, out_, logsumexp_, qkv_, kMask);
+  }
 
  private:
+  static constexpr AttentionMask kMask = AttentionMask::causal;
   Stream& stream_;
   ContextShare share_;
   ContextParallel functions_;

@@ -82,7 +82,7 @@ TEST_CASE("roofline: a multiprocessor starts four instructions in a cycle") {
 }
 
 TEST_CASE("roofline: a loop's instructions count as often as its events were counted") {
-  Profile profile = straight_launch("forward_kernel<bfloat16, 64>");
+  Profile profile = straight_launch("forward_kernel<bfloat16, 64, true>");
   const KernelCode& code = *code_of(profile.name);
   double mma = 0;  // in a round of the loop
   for (const Region& region : code) mma += region.events[static_cast<size_t>(emulator::Event::mma)];
