@@ -76,10 +76,11 @@ std::vector<Part> parts_of(const ActivationSpec& spec, bool is_qkv, const ModelP
   if (vectors.empty()) vectors = {{"", spec.columns}};
   std::vector<Part> parts;
   size_t first = 0;
-  for (const auto& [name, out, most_slices] : vectors) {
-    const size_t slices = num_slices(most_slices, part.tensor_size), own = out / slices;
+  for (const LinearPart& vector : vectors) {
+    const size_t slices = num_slices(vector.most_slices, part.tensor_size);
+    const size_t own = vector.out / slices;
     parts.push_back({0, first + part.tensor_rank * slices / part.tensor_size * own, rows, own});
-    first += out;
+    first += vector.out;
   }
   return parts;
 }
