@@ -44,7 +44,7 @@ void tiled_body(Stream& stream, TensorView out, TensorView logsumexp, TensorView
 // Training has this version, and chooses by dtype and head size.
 void body_of_training(Stream& stream, TensorView out, TensorView logsumexp, TensorView /*scores*/,
                       ConstTensorView qkv) {
-  attention_forward(stream, out, logsumexp, qkv);
+  attention_forward(stream, out, logsumexp, qkv, AttentionMask::causal);
 }
 
 constexpr ProductVersion kProducts[] = {

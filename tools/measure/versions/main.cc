@@ -161,8 +161,10 @@ std::vector<Rung> attention_rungs(Machine& machine, const AttentionSizes& sizes,
       error = error_of_heads(version, sizes, machine.values(*out), machine.values(*logsumexp),
                              machine.values(*qkv));
     }
-    rungs.push_back({std::string(version.name), std::string(version.idea), version.dtype,
-                     attention_forward_cost(*out, *logsumexp, *qkv).product_flops, run, error});
+    rungs.push_back(
+        {std::string(version.name), std::string(version.idea), version.dtype,
+         attention_forward_cost(*out, *logsumexp, *qkv, AttentionMask::causal).product_flops, run,
+         error});
   }
   return rungs;
 }
