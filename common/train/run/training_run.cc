@@ -68,7 +68,10 @@ struct TrainingRun::State {
   }
   void export_model(Trainer& trainer);
   void sample(int64_t step, Trainer& trainer);
-  double exposed_so_far() const;
+  // Returns the ms waited for communication, or 0 if nothing shows them. On a device, asking waits.
+  double exposed_so_far() const {
+    return files && files->board ? exposed_ms(job.communicator().ledger().entries()) : 0;
+  }
 
   const Program& program;
   RunConfig config;
@@ -160,11 +163,6 @@ void TrainingRun::State::print_progress(const MetricsFile::Step& line) {
       progress->after_step(line.step, line.result, line.step_ms, seconds_since(begin),
                            on_terminal ? terminal_width(STDOUT_FILENO) : 0);
   if (grid.rank == 0 && !text.empty()) print(text);
-}
-
-// Returns the ms waited for communication, or 0 if nothing shows them. On a device, asking waits.
-double TrainingRun::State::exposed_so_far() const {
-  return files && files->board ? exposed_ms(job.communicator().ledger().entries()) : 0;
 }
 
 void TrainingRun::State::write(const MetricsFile::Step& line) {
