@@ -5,14 +5,11 @@
 //   3. cross_entropy          losses[r]; exponentials -> gradient of the loss times loss_scale
 // Tensor-parallel ranks all_reduce the maximum with MAX after 1, sum and target with SUM after 2.
 // Where one rank has the whole vocabulary, softmax_cross_entropy does all three at once.
-// A row whose target is kIgnored has no loss and no gradient: step 2 makes its exponentials 0 and
-// their sum 1, so that step 3 finds log(1) = 0 and only zeros.
 // All are fp32 or fp64; in a model in bf16 or fp16 matmul gives logits in fp32, and only the
 // gradient is rounded. Rows of logits, exponentials and dlogits may lie apart.
 #pragma once
 
 #include "kernels/kernel.h"
-#include "kernels/runtime/target.h"
 
 namespace ladder {
 
@@ -22,15 +19,14 @@ void softmax_maximum(Stream& stream, TensorView maximum, ConstTensorView logits)
 // Overwrites logits (R, V) with exp(logits - maximum).
 //   sum (R) out: the sum of each row; targets (R) int32 in; `first` is the token of column 0
 //   target_logit (R) out: the old logits[r, targets[r] - first] - maximum[r]; 0 if it is not here
-// Of a row with the target kIgnored all is 0, but the sum in the slice that begins with token 0: 1.
+// A target kIgnored makes all of its row 0, but the sum of the first slice 1: no loss, no gradient.
 void softmax_exponentials(Stream& stream, TensorView logits, TensorView sum,
                           TensorView target_logit, ConstTensorView targets, ConstTensorView maximum,
                           size_t first);
 
 // losses (R) = log(sum) - target_logit, in nats.
-// dlogits (R, V) = loss_scale * (exponentials / sum - [v == targets[r] - first]), which is the
-// gradient of loss_scale * sum of losses with respect to the logits. dlogits may be the same memory
-// as the exponentials. If these are fp32, dlogits may also be bf16 or fp16.
+// dlogits (R, V) = loss_scale * (exponentials / sum - [v == targets[r] - first]), the gradient of
+// loss_scale * sum of losses. It may be the exponentials' memory, and 16 bits if they are fp32.
 void cross_entropy(Stream& stream, TensorView losses, TensorView dlogits,
                    ConstTensorView exponentials, ConstTensorView sum, ConstTensorView target_logit,
                    ConstTensorView targets, size_t first, double loss_scale);
@@ -41,7 +37,6 @@ void cross_entropy_loss(Stream& stream, TensorView losses, ConstTensorView sum,
 
 // The three steps for rows that hold the whole vocabulary. losses and dlogits are as in step 3.
 //   logits (R, V) in, then undefined; may be dlogits, and of its dtype; statistics (3 R) workspace
-// Rows whose target is no token of the vocabulary, as kIgnored, have loss 0 and gradient 0.
 void softmax_cross_entropy(Stream& stream, TensorView losses, TensorView dlogits, TensorView logits,
                            TensorView statistics, ConstTensorView targets, double loss_scale);
 

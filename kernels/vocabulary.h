@@ -4,6 +4,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "kernels/runtime/target.h"
+
 namespace ladder {
 
 // Returns the index of `token` in the slice, or `size` if another rank has it. (It is constexpr so

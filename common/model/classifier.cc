@@ -4,6 +4,7 @@
 
 #include "kernels/classifier.h"
 #include "kernels/matmul.h"
+#include "kernels/runtime/target.h"
 
 namespace ladder {
 namespace {

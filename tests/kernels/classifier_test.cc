@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "kernels/cpu/plain_classifier.h"
+#include "kernels/runtime/target.h"
 #include "tests/kernels/support.h"
 
 #if LADDER_CUDA_EMULATOR
