@@ -1,5 +1,8 @@
 // Fine-tuning as one does it: weights of lesson 01, adapters that lesson 18 trains and exports, a
 // run that goes on with them, and a merged model.
+
+#include <filesystem>
+
 #include "kernels/runtime/check.h"
 #include "tests/catch.h"
 #include "tests/system/mpirun.h"
@@ -8,6 +11,8 @@
 
 namespace ladder {
 namespace {
+
+namespace fs = std::filesystem;
 
 const Flags kShort = {"--threads", "1", "--evaluate-every", "0",   "--sample", "0",
                       "--steps",   "3", "--dtype",          "fp64"};
