@@ -57,8 +57,9 @@ void launch_some(DType dtype) {
   swiglu_backward(stream(), both, y, both);
   rotary_forward(stream(), qkv, {0, 4}, Array(sums, {rows, 16}, Values(rows * 16, 1)));
   const Array lse(sums, {1, 4, rows}, Values(4 * rows, 1)), dqkv(dtype, {1, rows, 3 * n});
-  attention_forward(stream(), out, lse, qkv);
-  attention_backward(stream(), dqkv, Array(sums, {1, 4, rows}), out, out, lse, qkv);
+  attention_forward(stream(), out, lse, qkv, AttentionMask::causal);
+  attention_backward(stream(), dqkv, Array(sums, {1, 4, rows}), out, out, lse, qkv,
+                     AttentionMask::causal);
 }
 
 TEST_CASE("the registers of every kernel are known") {

@@ -135,7 +135,7 @@ TEST_CASE("every lesson takes --objective masked where ranks have whole sequence
   for (const size_t num_ranks : {1, 2}) {
     const auto all = refusals(masked, num_ranks);
     CAPTURE(num_ranks);
-    CHECK(all.size() == 19);  // all lessons
+    CHECK(all.size() == 21);  // all lessons
     for (const auto& [lesson, why] : all) {
       CAPTURE(lesson);
       if (lesson == "00_collectives" || lesson == "19_planning") {

@@ -56,8 +56,7 @@ TEST_CASE("what a masked model cannot do is refused in one line") {
                   Flags{lesson_path(lesson), "--model", "nano", "--objective", "masked"} + flags,
                   {why});
   };
-  refused("01_single_gpu", 1, {"--export", "folder"},
-          "--export: folder: the model is trained with");
+  refused("01_single_gpu", 1, {"--export", "folder"}, "--export folder: the model is trained with");
   refused("01_single_gpu", 1, {"--prompt", "In"}, "--prompt: a model of --objective masked");
   refused("01_single_gpu", 1, {"--vocab", "120"}, "is the mask");
   refused("09_3d_parallel", 2, {"--context-parallel-size", "2"},
