@@ -51,11 +51,11 @@ TEST_CASE("sizes that do not divide the ranks are refused") {
 
 TEST_CASE("ranks that hold the same shard have consecutive numbers in the layout") {
   const auto numbers = [](size_t num_ranks, size_t shard_size) {
-    std::vector<size_t> numbers;
+    std::vector<size_t> all;
     for (size_t rank = 0; rank < num_ranks; ++rank) {
-      numbers.push_back(layout_rank(ShardFlags{.shard_size = shard_size}.arrange(num_ranks, rank)));
+      all.push_back(layout_rank(ShardFlags{.shard_size = shard_size}.arrange(num_ranks, rank)));
     }
-    return numbers;
+    return all;
   };
   CHECK(numbers(4, 4) == std::vector<size_t>{0, 1, 2, 3});
   CHECK(numbers(4, 1) == std::vector<size_t>{0, 1, 2, 3});
