@@ -152,7 +152,8 @@ std::vector<std::string> wrong_sequence(const std::vector<std::string>& lines) {
     const bool resumes = command.find("--resume") != command.npos;
     const bool trains_tokenizer = command.find("--train ") != command.npos;
     // Of these programs an output is an argument without a flag: the last one.
-    const bool has_last = command.find(":timeline ") != command.npos;
+    const bool has_last = command.find(":timeline ") != command.npos ||
+                          command.find("checkpoint merge ") != command.npos;
     std::string before;
     std::vector<std::pair<std::string, bool>> paths;  // and whether they are outputs
     for (auto i = std::sregex_iterator(command.begin(), command.end(), kWord);

@@ -76,11 +76,10 @@ std::vector<Part> parts_of(const ActivationSpec& spec, bool is_qkv, const ModelP
   if (vectors.empty()) vectors = {{"", spec.columns}};
   std::vector<Part> parts;
   size_t first = 0;
-  for (const LinearPart& vector : vectors) {
-    const size_t slices = num_slices(vector.most_slices, part.tensor_size);
-    const size_t own = vector.out / slices;
+  for (const LinearPart& v : vectors) {
+    const size_t slices = num_slices(v.most_slices, part.tensor_size), own = v.out / slices;
     parts.push_back({0, first + part.tensor_rank * slices / part.tensor_size * own, rows, own});
-    first += vector.out;
+    first += v.out;
   }
   return parts;
 }

@@ -171,7 +171,7 @@ TEST_CASE("mistakes are said in one line that names the flag or the path") {
   folder.write("file", "");
   const std::string c = folder / "c", out = folder / "out";
   CHECK_THAT(refusal({}),
-             ContainsSubstring("expected ls, show, verify, reshard or export; see --help"));
+             ContainsSubstring("expected ls, show, verify, reshard, export or merge; see --help"));
   CHECK(refusal({"shwo", "c"}) == "checkpoint: no such command shwo; did you mean show?\n");
   CHECK(refusal({"reshard", "c", "d", "--layuot=data=2"}) ==
         "checkpoint: no such flag --layuot; did you mean --layout?\n");
