@@ -97,12 +97,14 @@ class Site:
     def chapters_of(self, page):
         """The list of chapters; of the groups to look things up in, only the page's own is open.
 
-        The bugs are listed on the pages of the zoo alone: they would be half of every page's list.
+        The bugs are listed on the zoo's first page alone: they would be half of every page's list. A
+        bug's own page lists that bug; the one before and the next are beside it.
         """
+        zoo = "zoo/README.md"
         parts = []
         for group in course.GROUPS:
             links = [(p.path, p.name) for p in self.pages if p.group == group
-                     and (p.folder != "zoo" or page.folder == "zoo" or p.source == "zoo/README.md")]
+                     and (p.folder != "zoo" or zoo in (p.source, page.source) or p is page)]
             is_open = group in ("Lessons", page.group)
             parts.append(group_of_links(page, "" if group == "Ladder" else group, links, is_open))
             if group == "Lessons" and self.play:
