@@ -38,6 +38,7 @@ def bug(
         expect = "",
         test_ranks = 8,
         environment = [],
+        data = [],
         hangs = False,
         in_ci = False):
     """Plants a bug: zoo_NN is the lesson's program with it, zoo_NN_test proves that it is caught.
@@ -55,6 +56,7 @@ def bug(
       expect: text that the failing case prints, of a bug that does not hang.
       test_ranks: 1 = without mpirun.
       environment: variables of both runs, as NAME=VALUE.
+      data: files that the test program reads.
       hangs: the bug is caught by the time limit, and nothing else.
       in_ci: the proof is one of the few that `tools/test` runs; `tools/test --zoo` runs all.
     """
@@ -130,7 +132,7 @@ def bug(
             zoo + "_cases",
             source,
         ] + parts],
-        data = parts + [
+        data = data + parts + [
             zoo + "_cases",
             zoo + "_settings",
             source,
