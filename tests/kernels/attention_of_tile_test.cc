@@ -287,8 +287,8 @@ TEST_CASE("kernels count tokens and heads in the dimension of a grid that has ro
     const Array qkv = vectors(dtype, 3), kv = vectors(dtype, 2), out = vectors(dtype, 1);
     const Array logsumexp = rows(), row_dot = rows(), partial = vectors(sums, 1);
     const Array dqkv = vectors(dtype, 3), dkv = vectors(sums, 2);
-    attention_forward(stream(), out, logsumexp, qkv);
-    attention_backward(stream(), dqkv, row_dot, out, out, logsumexp, qkv);
+    attention_forward(stream(), out, logsumexp, qkv, AttentionMask::causal);
+    attention_backward(stream(), dqkv, row_dot, out, out, logsumexp, qkv, AttentionMask::causal);
     attention_of_tile_forward(stream(), partial, logsumexp, qkv, kv, block);
     attention_of_tile_backward(stream(), partial, dkv, row_dot, out, logsumexp, qkv, kv, block);
     attention_merge(stream(), vectors(sums, 1), logsumexp, partial, rows(), 0, tokens);
