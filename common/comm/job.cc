@@ -102,9 +102,7 @@ std::vector<uint64_t> Job::all_gather(const std::vector<uint64_t>& own) const {
 }
 
 std::vector<size_t> Job::machine_of() const {
-  if (!world_) return {0};
-  const std::vector<uint64_t> machines = world_->all_gather({world_->first_on_node()});
-  return {machines.begin(), machines.end()};
+  return world_ ? world_->machine_of() : std::vector<size_t>{0};
 }
 
 void Job::connect(const ConnectOptions& options) {
@@ -120,7 +118,7 @@ void Job::connect(const ConnectOptions& options) {
         MpiTransport::make_world(*world_, node_memory_ ? &*node_memory_ : nullptr, options.mpi);
     if (options.device == DeviceType::cpu) {
       registered_ = node_memory_ ? &*node_memory_ : nullptr;
-      if (node_memory_ && world_->num_nodes() > 1) machines_that_sum_ = machine_of();
+      if (node_memory_ && world_->num_nodes() > 1) machines_that_sum_ = world_->machine_of();
       const std::string between = world_->num_nodes() == 1
                                       ? std::string()
                                       : concat(", messages between the ", world_->num_nodes());

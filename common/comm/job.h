@@ -56,6 +56,9 @@ class Job {
   size_t size() const { return world_ ? world_->size() : 1; }
   size_t node_size() const { return world_ ? world_->node_size() : 1; }
 
+  // Returns the machine of each rank, as the number of the first rank there.
+  std::vector<size_t> machine_of() const;
+
   // Throws UserError on all ranks if a rank's settings are not those of rank 0. The message names
   // the first setting that differs, both values and both ranks. Collective.
   void require_same(const std::vector<Setting>& settings) const {
@@ -70,9 +73,6 @@ class Job {
   // before. Throws UserError if the devices cannot communicate in the way that `options` asks for.
   // Collective.
   void connect(const ConnectOptions& options);
-
-  // Returns the machine of each rank, as the number of the first rank there. Collective.
-  std::vector<size_t> machine_of() const;
 
   // REQUIRES: connect().
   Communicator& communicator() { return *communicator_; }

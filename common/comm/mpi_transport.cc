@@ -80,7 +80,7 @@ MpiTransport::MpiTransport(const Setup& setup)
 Machines MpiTransport::find_machines(const Setup& setup) {
   const std::vector<size_t>& as_if = setup.options.machine_of;
   const MpiWorld& world = setup.world;
-  uint64_t own = as_if.empty() ? world.first_on_node() : as_if[world.rank()];
+  uint64_t own = (as_if.empty() ? world.machine_of() : as_if)[world.rank()];
   std::vector<uint64_t> all(static_cast<size_t>(setup.size));
   mpi_check(MPI_Allgather(&own, 1, MPI_UINT64_T, all.data(), 1, MPI_UINT64_T, setup.comm));
   return Machines({all.begin(), all.end()}, static_cast<size_t>(setup.rank));

@@ -64,16 +64,12 @@ MpiWorld::MpiWorld() {
   node_size_ = static_cast<size_t>(node_size);
 
   find_names();
+  find_machines();
 
   int node_rank = 0, unit = 0;
   MPI_Aint bytes = 0;
   mpi_check(MPI_Comm_rank(node_, &node_rank));
   node_rank_ = static_cast<size_t>(node_rank);
-  int first = rank, num_nodes = node_rank == 0;
-  mpi_check(MPI_Bcast(&first, 1, MPI_INT, 0, node_));
-  mpi_check(MPI_Allreduce(MPI_IN_PLACE, &num_nodes, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD));
-  first_on_node_ = static_cast<size_t>(first);
-  num_nodes_ = static_cast<size_t>(num_nodes);
   allocate_window(node_, node_rank == 0 ? 64 : 0, window_);
   mpi_check(MPI_Win_shared_query(window_, 0, &bytes, &unit, &failures_));
   maybe_delay("world: before its window is used");
@@ -91,6 +87,14 @@ void MpiWorld::find_names() {
   for (size_t r = 0; r < size_; ++r) {
     names_.push_back(concat("rank ", r, " on ", &hosts[kLength * r]));
   }
+}
+
+void MpiWorld::find_machines() {
+  uint64_t first = rank_;
+  mpi_check(MPI_Bcast(&first, 1, MPI_UINT64_T, 0, node_));
+  const std::vector<uint64_t> all = all_gather({first});
+  machine_of_.assign(all.begin(), all.end());
+  for (size_t r = 0; r < size_; ++r) num_nodes_ += machine_of_[r] == r;
 }
 
 MpiWorld::~MpiWorld() {

@@ -43,9 +43,9 @@ class MpiWorld {
   size_t node_size() const { return node_size_; }
   size_t node_rank() const { return node_rank_; }
   MPI_Comm node() const { return node_; }
-  // The number of machines, and the smallest rank on this one.
+  // The number of machines, and the machine of each rank, as the number of the first rank there.
   size_t num_nodes() const { return num_nodes_; }
-  size_t first_on_node() const { return first_on_node_; }
+  const std::vector<size_t>& machine_of() const { return machine_of_; }
   // Returns this rank's name, such as "rank 3 on hostname".
   const std::string& name() const { return names_[rank_]; }
   // Returns the names of all ranks.
@@ -71,6 +71,7 @@ class MpiWorld {
 
  private:
   void find_names();
+  void find_machines();
   // The length and the hash of each rank's text.
   struct Summary {
     uint64_t length, hash;
@@ -80,8 +81,8 @@ class MpiWorld {
   // Returns the text of rank `from`, whose length is `length`. Collective.
   std::string text_of(size_t from, const std::string& own, uint64_t length) const;
 
-  size_t rank_ = 0, size_ = 1, node_size_ = 1, node_rank_ = 0, num_nodes_ = 1;
-  size_t first_on_node_ = 0;
+  size_t rank_ = 0, size_ = 1, node_size_ = 1, node_rank_ = 0, num_nodes_ = 0;
+  std::vector<size_t> machine_of_;
   std::vector<std::string> names_;  // of all ranks
   MPI_Comm node_ = MPI_COMM_NULL;
   MPI_Win window_ = MPI_WIN_NULL;

@@ -60,13 +60,13 @@ void fill_batch(const Corpus& corpus, Split split, uint64_t seed, uint64_t step,
 
   std::vector<int32_t> window(sequence_length + 1);
   const size_t num_windows = count - sequence_length;
+  std::optional<MaskDraws> masks;
+  if (masking) masks.emplace(*masking, split, seed, step);
   for (size_t i = 0; i < num_sequences; ++i) {
     corpus.read(begin + draw(num_windows, first_sequence + i), window);
     std::copy(window.begin(), window.end() - 1, row(tokens, i).begin());
     std::copy(window.begin() + 1, window.end(), row(targets, i).begin());
-    if (!masking) continue;
-    const MaskDraws draws(*masking, split, seed, step);
-    draws.hide(first_sequence + i, row(tokens, i), row(targets, i));
+    if (masks) masks->hide(first_sequence + i, row(tokens, i), row(targets, i));
   }
 }
 

@@ -81,7 +81,7 @@ std::vector<std::string> read_targets(const PublishedFile& file, const Json& jso
 }  // namespace
 
 std::string adapter_prefix(const ModelConfig& model) {
-  return model.is_gpt2() ? "base_model.model.transformer." : "base_model.model.model.";
+  return model.is_gpt2() ? kGpt2AdapterPrefix : kAdapterPrefix;
 }
 
 std::string adapter_config(const ModelConfig& model, const std::string& base) {

@@ -11,8 +11,10 @@ namespace ladder {
 inline constexpr const char* kAdapterConfig = "adapter_config.json";
 inline constexpr const char* kAdapterWeights = "adapter_model.safetensors";
 
-// Returns what a parameter's name has before it in such a file: "base_model.model.transformer." or
-// "base_model.model.model.".
+// What a parameter's name has before it in such a file: of GPT-2, and of the other families.
+inline constexpr const char* kGpt2AdapterPrefix = "base_model.model.transformer.";
+inline constexpr const char* kAdapterPrefix = "base_model.model.model.";
+// Returns the one of this model's family.
 std::string adapter_prefix(const ModelConfig& model);
 
 // Returns the text of adapter_config.json for the model's adapters. `base` names the model that

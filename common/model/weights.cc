@@ -18,12 +18,8 @@ namespace {
 
 // The prefixes that names have: none in published files, and others in some files and in dumps.
 constexpr std::string_view kDumpPrefix = "param.";
-constexpr std::string_view kPrefixes[] = {"",
-                                          "transformer.",
-                                          "model.",
-                                          kDumpPrefix,
-                                          "base_model.model.transformer.",
-                                          "base_model.model.model."};
+constexpr std::string_view kPrefixes[] = {"",          "transformer.",     "model.",
+                                          kDumpPrefix, kGpt2AdapterPrefix, kAdapterPrefix};
 constexpr const char* kInitAdapter = "--init-adapter";
 
 // The number of elements that are read and checked at a time.

@@ -25,16 +25,6 @@ std::string unequal_machines(const std::vector<size_t>& machine_of) {
 
 }  // namespace
 
-size_t ranks_of_a_machine(const std::vector<size_t>& machine_of, size_t num_ranks) {
-  if (machine_of.empty()) return num_ranks;
-  if (const std::string numbers = unequal_machines(machine_of); !numbers.empty()) {
-    throw UserError(
-        concat("--shard-size: it is the number of a machine's ranks, but machines have ", numbers,
-               " ranks; say how many share a copy of the model"));
-  }
-  return static_cast<size_t>(std::ranges::count(machine_of, machine_of.front()));
-}
-
 bool groups_cross_machines(const std::vector<size_t>& machine_of, size_t shard_size) {
   for (size_t rank = 0; rank < machine_of.size(); ++rank) {
     if (machine_of[rank] != machine_of[rank / shard_size * shard_size]) return true;
@@ -59,8 +49,15 @@ ProcessGrid ShardFlags::arrange(size_t num_ranks, size_t rank) const {
 
 void ShardFlags::adjust(const std::vector<size_t>& machine_of) {
   if (machine_of.empty()) return;
-  if (shard_size == 0) shard_size = ranks_of_a_machine(machine_of, machine_of.size());
   const std::string numbers = unequal_machines(machine_of);
+  if (shard_size == 0 && !numbers.empty()) {
+    throw UserError(
+        concat("--shard-size: it is the number of a machine's ranks, but machines have ", numbers,
+               " ranks; say how many share a copy of the model"));
+  }
+  if (shard_size == 0) {
+    shard_size = static_cast<size_t>(std::ranges::count(machine_of, machine_of.front()));
+  }
   if (numbers.empty() || !groups_cross_machines(machine_of, shard_size)) return;
   throw UserError(concat("--shard-size ", shard_size, ": a group would cross machines that have ",
                          numbers, " ranks; take a size that divides all of these"));

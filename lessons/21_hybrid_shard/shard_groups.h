@@ -11,11 +11,8 @@
 
 namespace ladder {
 
-// Returns how many ranks each machine has. `machine_of` has the machine of each rank as a number;
-// if it is empty, all ranks are on one. Throws a UserError if machines have unequally many.
-size_t ranks_of_a_machine(const std::vector<size_t>& machine_of, size_t num_ranks);
-
-// Returns whether a group of shard_size consecutive ranks is on more than one machine.
+// Returns whether a group of shard_size consecutive ranks is on more than one machine. `machine_of`
+// has the machine of each rank as a number; if it is empty, all ranks are on one.
 bool groups_cross_machines(const std::vector<size_t>& machine_of, size_t shard_size);
 
 struct ShardFlags {
