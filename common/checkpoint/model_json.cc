@@ -13,11 +13,11 @@ constexpr const char* kMasked = "masked";                           // Objective
 // Returns the members but those of the family, which family_choices() lists. A new member of the
 // model does not compile before it is in one of the two lists.
 auto sizes_of(const ModelConfig& model) {
-  const auto& [layers, heads, hidden, vocab, sequence_length, experts, ffn, untied, frozen, lora,
-               objective, key_value_heads, head_size, norm, norm_epsilon, positions, rope_theta,
-               rope_scaling, mlp, biases, qk_norm] = model;
-  return std::tuple(layers, heads, hidden, vocab, sequence_length, experts, ffn, untied, frozen,
-                    lora, objective);
+  const auto& [layers, heads, hidden, vocab, sequence_length, experts, ffn, untied, labels, frozen,
+               lora, objective, key_value_heads, head_size, norm, norm_epsilon, positions,
+               rope_theta, rope_scaling, mlp, biases, qk_norm] = model;
+  return std::tuple(layers, heads, hidden, vocab, sequence_length, experts, ffn, untied, labels,
+                    frozen, lora, objective);
 }
 
 Json to_json(const LoraConfig& lora) {
@@ -43,8 +43,8 @@ LoraConfig parse_lora(const Json& json, const JsonPath& reader) {
 }  // namespace
 
 Json to_json(const ModelConfig& model) {
-  const auto& [layers, heads, hidden, vocab, sequence_length, experts, ffn, untied, frozen, lora,
-               objective] = sizes_of(model);
+  const auto& [layers, heads, hidden, vocab, sequence_length, experts, ffn, untied, labels, frozen,
+               lora, objective] = sizes_of(model);
   Json json = {{"layers", layers},
                {"heads", heads},
                {"hidden", hidden},
@@ -52,6 +52,7 @@ Json to_json(const ModelConfig& model) {
                {"sequence_length", sequence_length}};
   if (ffn > 0) json["ffn"] = ffn;
   if (untied) json["untied"] = true;
+  if (!labels.empty()) json["labels"] = labels;
   if (!frozen.empty()) json["frozen"] = frozen;
   if (lora) json["lora"] = to_json(*lora);
   if (objective == Objective::masked) json["objective"] = kMasked;
@@ -64,12 +65,15 @@ Json to_json(const ModelConfig& model) {
 }
 
 std::string flags_text(const ModelConfig& model) {
-  const auto& [layers, heads, hidden, vocab, sequence_length, experts, ffn, untied, frozen, lora,
-               objective] = sizes_of(model);
+  const auto& [layers, heads, hidden, vocab, sequence_length, experts, ffn, untied, labels, frozen,
+               lora, objective] = sizes_of(model);
   std::string text = concat("--layers ", layers, " --heads ", heads, " --hidden ", hidden,
                             " --vocab ", vocab, " --sequence-length ", sequence_length);
   if (ffn > 0) text += concat(" --ffn ", ffn);
   if (untied) text += " --untied";
+  for (const std::string& label : labels) {
+    text += concat(&label == &labels.front() ? " --labels " : ",", one_line(label));
+  }
   for (const auto& [choice, value] : chosen(model)) {
     text += concat(" ", choice->flag(), " ", value);
   }
@@ -108,6 +112,7 @@ ModelConfig parse_model(const Json& json, const JsonPath& reader) {
     if (json["untied"] != true) reader.refuse("\"untied\" is there, and not true");
     model.untied = true;
   }
+  if (json.contains("labels")) model.labels = reader.strings(json, "labels");
   if (json.contains("frozen")) model.frozen = reader.strings(json, "frozen");
   if (json.contains("lora")) model.lora = parse_lora(json["lora"], reader.in("\"lora\""));
   if (json.contains("objective")) {

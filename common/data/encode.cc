@@ -67,8 +67,8 @@ class BytePairs {
     const bool is_ascii = std::ranges::none_of(text, [](char c) { return (c & 0x80) != 0; });
     if (splits_ && !is_ascii) {
       refuse(
-          "the prompt has characters beyond ASCII, which cannot be split here as this tokenizer "
-          "splits them; use an ASCII prompt, or token numbers without --tokenizer");
+          "the text has characters beyond ASCII, which cannot be split here as this tokenizer "
+          "splits them; use ASCII, or for a prompt token numbers without --tokenizer");
     }
     std::vector<int32_t> tokens;
     while (!text.empty()) {
@@ -177,6 +177,10 @@ class BytePairs {
 
 std::vector<int32_t> encode(const std::string& path, const std::string& text) {
   return BytePairs(path).encode(text);
+}
+
+std::function<std::vector<int32_t>(const std::string&)> encoder(const std::string& path) {
+  return [pairs = BytePairs(path)](const std::string& text) { return pairs.encode(text); };
 }
 
 }  // namespace ladder

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -13,5 +14,8 @@ namespace ladder {
 // GPT-2 does, or if the text has letters beyond ASCII: which of them are letters, and which are
 // digits, is not known here. [Radford19 GPT-2, encoder.py; Sennrich16]
 std::vector<int32_t> encode(const std::string& path, const std::string& text);
+
+// Returns a function that does the same with many texts, and reads the file once.
+std::function<std::vector<int32_t>(const std::string& text)> encoder(const std::string& path);
 
 }  // namespace ladder

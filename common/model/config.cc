@@ -1,5 +1,7 @@
 #include "common/model/config.h"
 
+#include <algorithm>
+
 #include "common/model/family.h"
 #include "kernels/runtime/check.h"
 
@@ -110,6 +112,22 @@ void check_gpt2(const ModelConfig& config) {
                          "not mixed, --model has presets of both"));
 }
 
+// Throws UserError unless there are no labels, or several that differ.
+void check_labels(const ModelConfig& config) {
+  const std::vector<std::string>& labels = config.labels;
+  if (labels.empty()) return;
+  if (labels.size() == 1) throw UserError("--labels: one label tells nothing apart; give more");
+  if (config.untied) {
+    throw UserError("--untied: the head of --labels takes the place of the classifier's weight");
+  }
+  for (const std::string& label : labels) {
+    if (label.empty()) throw UserError("--labels: a label is empty");
+    if (std::ranges::count(labels, label) > 1) {
+      throw UserError(concat("--labels: ", label, " is there twice"));
+    }
+  }
+}
+
 }  // namespace
 
 std::span<const ModelPreset> presets() { return kPresets; }
@@ -133,6 +151,7 @@ void check_config(const ModelConfig& config) {
                            " does not divide --heads ", config.num_heads));
   }
   config.is_gpt2() ? check_gpt2(config) : check_llama(config);
+  check_labels(config);
 }
 
 }  // namespace ladder

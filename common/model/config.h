@@ -62,6 +62,9 @@ struct ModelConfig {
   size_t ffn = 0;  // F: elements of an MLP's inner layer; 0 = 4 C
   // Whether the classifier has a weight of its own, (V, C), instead of the token embedding's table.
   bool untied = false;
+  // What a classification head tells apart. Its weight, one row for each label, takes the place of
+  // the classifier's; empty: there is no head, and the model predicts tokens.
+  std::vector<std::string> labels = {};
   // The names of units and of parameters that are not trained ("wte", "h.0.mlp.c_fc.weight").
   std::vector<std::string> frozen = {};
   std::optional<LoraConfig> lora = {};  // the adapters; what they go with need not be frozen
@@ -92,6 +95,7 @@ struct ModelConfig {
   size_t key_columns() const { return num_key_value_heads() * head_columns(); }  // of k; and of v
   bool is_masked() const { return objective == Objective::masked; }
   Rotary rotary() const { return {rope_theta, rope_scaling}; }
+  size_t num_outputs() const { return labels.empty() ? vocab_size : labels.size(); }  // logits
   size_t ffn_size() const { return ffn > 0 ? ffn : 4 * hidden; }
   // Returns the same model in which no size is 0, which stands for a default.
   ModelConfig with_all_sizes() const {

@@ -195,10 +195,12 @@ ModelDescription describe(const ModelConfig& config) {
   add_norm(norm, norm.name, config.norm, c);
   const size_t last = add_unit(std::move(norm));
   model.operations.push_back({.kind = final_norm, .unit = last, .backward_reads_weights = true});
-  const size_t head = config.untied ? add_table("lm_head", v, TensorSplit::rows) : tokens;
+  const size_t outputs = config.num_outputs();
+  const char* const own = !config.labels.empty() ? kHeadUnit : config.untied ? "lm_head" : nullptr;
+  const size_t head = own != nullptr ? add_table(own, outputs, TensorSplit::rows) : tokens;
   model.operations.push_back({.kind = classifier,
                               .unit = head,
-                              .forward_flops = 2 * static_cast<double>(c) * static_cast<double>(v),
+                              .forward_flops = 2 * number_of(c) * number_of(outputs),
                               .tensor_sums = 1,
                               .starts_stage = false});
   if (!config.frozen.empty()) freeze(model);
@@ -247,29 +249,6 @@ double ModelDescription::flops_per_token() const {
     if (kind == OperationKind::block) flops += (reaches ? 3 : 1) * attention;
   }
   return flops;
-}
-
-bool can_split(const ModelConfig& config, size_t tensor_size) {
-  for (const Sublayer& sublayer : dense_sublayers(config)) {
-    const size_t heads = sublayer.num_heads, shared = sublayer.key_value_heads;
-    if (heads % tensor_size != 0 || sublayer.second.in % tensor_size != 0) return false;
-    if (shared > 0 && shared % tensor_size != 0 && tensor_size % shared != 0) return false;
-  }
-  const size_t most_tokens = (config.vocab_size + tensor_size - 1) / tensor_size;
-  return most_tokens * (tensor_size - 1) < config.vocab_size;
-}
-
-void check_split(const ModelConfig& config, size_t tensor_size, const std::string& asked) {
-  if (can_split(config, tensor_size)) return;
-  size_t works = std::min(tensor_size, config.num_heads);
-  while (!can_split(config, works)) --works;
-  const size_t shared = config.num_key_value_heads();
-  throw UserError(concat(asked, ": ", counted(config.num_heads, "head"),
-                         shared == config.num_heads ? "" : concat(" (", shared, " of k and v)"),
-                         config.ffn == 0 ? "" : concat(", an inner layer of ", config.ffn),
-                         " and a vocabulary of ", counted(config.vocab_size, "token"),
-                         " cannot be split among ", counted(tensor_size, "rank"), "; ", works,
-                         " would do"));
 }
 
 }  // namespace ladder

@@ -64,6 +64,9 @@ struct Operation {
   std::vector<Sublayer> sublayers = {};  // of a block
 };
 
+// The unit of a classification head, as transformers names it (GPT2ForSequenceClassification).
+inline constexpr const char* kHeadUnit = "score";
+
 // A model: its units in the order of their first use, its operations in the order of forward.
 struct ModelDescription {
   explicit ModelDescription(const ModelConfig& model_config) : config(model_config) {}
@@ -92,18 +95,10 @@ struct ModelDescription {
 // Returns the description of a model with L layers. The units of a GPT-2 are wte, wpe, h.0 to h.L-1
 // and ln_f; those of the Llama family are embed_tokens, layers.0 to layers.L-1 and norm.
 // It has one operation for each unit, and then the classifier, which uses the first again. In an
-// untied model it has a unit of its own, lm_head, which is the last. If block i has experts, units
-// h.i.router and h.i.experts follow h.i, which then has no parameters of an MLP. Throws a UserError
+// untied model it has a unit of its own, lm_head, which is the last; with labels that is the head's,
+// score. If block i has experts, units h.i.router and h.i.experts follow h.i, which then has no parameters of an MLP. Throws a UserError
 // if config.frozen has a name that no unit and no parameter has, the names of all of them, or those
 // of some parts of a linear layer, and if there are experts, too.
 ModelDescription describe(const ModelConfig& config);
-
-// Whether so many tensor-parallel ranks can split the model: they divide the heads and the inner
-// layer of each block, they divide the heads of k and v or are a multiple of them, and each has at
-// least one token of the vocabulary.
-bool can_split(const ModelConfig& config, size_t tensor_size);
-// Throws a UserError that begins with `asked` ("--tensor-parallel-size 3") and names a size that
-// would do if they cannot.
-void check_split(const ModelConfig& config, size_t tensor_size, const std::string& asked);
 
 }  // namespace ladder

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "common/model/divisible.h"
 #include "common/model/train_choice.h"
 #include "kernels/runtime/check.h"
 

@@ -118,6 +118,7 @@ void require_same_model(const std::string& path, const ModelConfig& config) {
   const ModelConfig ours = config.with_all_sizes();
   ModelConfig theirs = published.config.with_all_sizes();
   theirs.sequence_length = ours.sequence_length;
+  if (!ours.labels.empty()) theirs.untied = ours.untied;  // a head takes that weight's place
   const Json their_json = to_json(theirs), our_json = to_json(ours);
   for (const auto& [key, value] : their_json.items()) {
     const Json our_value = our_json.value(key, Json());

@@ -11,7 +11,7 @@
 namespace ladder {
 namespace {
 
-constexpr std::string_view kBias = "bias", kLast = "last-";
+constexpr std::string_view kBias = "bias", kLast = "last-", kHead = "head";
 
 // The model with MLPs in place of experts: with experts nothing can be frozen (describe()), and
 // lesson 15 has its experts only after the flags of models are read.
@@ -25,8 +25,17 @@ std::vector<std::string> all_but_biases(const ModelDescription& model) {
   std::vector<std::string> names;
   for (const UnitSpec& unit : model.units) {
     for (const ParameterSpec& parameter : unit.parameters) {
-      if (!parameter.name.ends_with(".bias")) names.push_back(parameter.name);
+      const bool is_trained = parameter.name.ends_with(".bias") || unit.name == kHeadUnit;
+      if (!is_trained) names.push_back(parameter.name);
     }
+  }
+  return names;
+}
+
+std::vector<std::string> all_but_head(const ModelDescription& model) {
+  std::vector<std::string> names;
+  for (const UnitSpec& unit : model.units) {
+    if (unit.name != kHeadUnit) names.push_back(unit.name);
   }
   return names;
 }
@@ -37,7 +46,8 @@ std::vector<std::string> all_but_last(const ModelDescription& model, size_t coun
   size_t blocks = 0;
   for (const Operation& operation : model.operations) {
     blocks += operation.kind == OperationKind::block ? 1 : 0;
-    is_trained[operation.unit] = blocks > first && operation.kind != OperationKind::classifier;
+    is_trained[operation.unit] = blocks > first && (operation.kind != OperationKind::classifier ||
+                                                    model.units[operation.unit].name == kHeadUnit);
   }
   std::vector<std::string> names;
   for (size_t unit = 0; unit < model.units.size(); ++unit) {
@@ -46,11 +56,12 @@ std::vector<std::string> all_but_last(const ModelDescription& model, size_t coun
   return names;
 }
 
-// A unit without adapters is named as a whole.
+// A head is trained, too. A unit without adapters is named as a whole.
 std::vector<std::string> all_but_adapters(const ModelDescription& model) {
   const auto is_trained = [](const ParameterSpec& parameter) { return is_adapter(parameter.name); };
   std::vector<std::string> names;
   for (const UnitSpec& unit : model.units) {
+    if (unit.name == kHeadUnit) continue;
     if (std::ranges::none_of(unit.parameters, is_trained)) {
       names.push_back(unit.name);
       continue;
@@ -79,6 +90,10 @@ std::vector<std::string> frozen_names(const ModelConfig& model, const std::strin
     throw UserError(concat("--train ", one_line(choice), ": ", why...));
   };
   if (choice == kTrainAll) return {};
+  if (choice == kHead) {
+    if (model.labels.empty()) refuse("the model has no head; --labels gives it one");
+    return all_but_head(describe_unfrozen(model));
+  }
   if (choice == kBias) {
     if (!model.is_gpt2()) {
       refuse("of the two families only GPT-2's has biases in all linear layers and norms; take ",
@@ -96,7 +111,7 @@ std::vector<std::string> frozen_names(const ModelConfig& model, const std::strin
            layers > 1 ? concat(" to ", kLast, layers) : "");
   }
   if (count == 0)
-    refuse("expected ", kTrainAll, ", ", kBias, ", ", kTrainLora, " or ", kLast,
+    refuse("expected ", kTrainAll, ", ", kBias, ", ", kHead, ", ", kTrainLora, " or ", kLast,
            "K, the last K blocks");
   return all_but_last(describe_unfrozen(model), count);
 }
@@ -105,6 +120,7 @@ std::string train_choice(const ModelConfig& model) {
   if (model.frozen.empty()) return kTrainAll;
   const ModelDescription whole = describe_unfrozen(model);
   if (model.lora) return model.frozen == all_but_adapters(whole) ? kTrainLora : "";
+  if (!model.labels.empty() && model.frozen == all_but_head(whole)) return std::string(kHead);
   if (model.is_gpt2() && model.frozen == all_but_biases(whole)) return std::string(kBias);
   for (size_t count = 1; count <= model.num_layers; ++count) {
     if (model.frozen == all_but_last(whole, count)) return concat(kLast, count);

@@ -16,10 +16,12 @@ inline constexpr const char* kTrainLora = "lora";  // goes with ModelConfig::lor
 //   bias     the biases of linear layers and norms, of a GPT-2; [BenZaken22 BitFit]
 //   last-K   the last K transformer blocks and the final norm. Embeddings are frozen, and with them
 //            the classifier, be its weight the token embedding's or, in an untied model, its own;
-//   lora     the model's low-rank adapters. [Hu21] REQUIRES: it has them.
+//   lora     the model's low-rank adapters; [Hu21] REQUIRES: it has them.
+//   head     the classification head alone, of a model that has labels. The other choices train a
+//            head, too: it has only what it has learned.
 // What the model freezes already makes no difference. Throws a UserError that begins with "--train"
 // if the choice is none of these, K is 0 or more than there are blocks, or the family has no
-// biases; and what check_lora() throws.
+// biases or the model no head; and what check_lora() throws.
 std::vector<std::string> frozen_names(const ModelConfig& model, const std::string& choice);
 
 // Returns the choice that freezes what this model has frozen, such as "last-2"; "" if none does.

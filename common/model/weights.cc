@@ -120,6 +120,8 @@ WeightsFile::WeightsFile(const std::string& path, const Layout& layout, const ch
   const auto has_adapter = [](const SafetensorsEntry& entry) { return is_adapter(entry.name); };
   const bool has_adapters = std::ranges::any_of(reader_.entries(), has_adapter);
   for (const Unit& unit : layout.units()) {
+    // A head may be missing, which is then a new one.
+    if (unit.name == kHeadUnit && find(unit.parameters[0].name) == nullptr) continue;
     for (const Parameter& parameter : unit.parameters) {
       const bool is_there =
           is_adapter(parameter.name) ? has_adapters || has_only_adapters() : !has_only_adapters();
@@ -127,7 +129,8 @@ WeightsFile::WeightsFile(const std::string& path, const Layout& layout, const ch
     }
   }
   check_extra_tensors(layout);
-  if (!layout.config().untied && !has_only_adapters()) check_tied_head(layout);
+  const bool has_tied_head = !layout.config().untied && layout.config().labels.empty();
+  if (has_tied_head && !has_only_adapters()) check_tied_head(layout);
 }
 
 WeightsFile WeightsFile::of_adapters(const std::string& folder, const Layout& layout) {

@@ -39,7 +39,8 @@ class WeightsFile {
  public:
   // Opens the file, or the files of the folder. Throws a UserError that names --init unless they
   // have every parameter of the layout in its full shape, and nothing else. Adapters (lora.h) are
-  // all there, or none. REQUIRES: the layout of a whole model.
+  // all there, or none. A classification head may be missing, and beside it there may be the weight
+  // whose place it takes. REQUIRES: the layout of a whole model.
   WeightsFile(const std::string& path, const Layout& layout)
       : WeightsFile(path, layout, "--init") {}
   // Opens the adapters in a folder of peft (adapter_config.h), which are all it has. Throws a
@@ -47,7 +48,8 @@ class WeightsFile {
   // shape, and nothing else.
   static WeightsFile of_adapters(const std::string& folder, const Layout& layout);
 
-  // Returns whether the file has the parameter. Only adapters may be missing, or all others.
+  // Returns whether the file has the parameter. Adapters and a head may be missing, or all
+  // but adapters.
   bool has(const Parameter& parameter) const { return find(parameter.name) != nullptr; }
 
   // Reads a whole parameter into `destination`, which is host memory with the parameter's full

@@ -1,5 +1,6 @@
 #include "common/schedule/rank_layout.h"
 
+#include "common/model/divisible.h"
 #include "common/schedule/cut.h"
 
 namespace ladder {

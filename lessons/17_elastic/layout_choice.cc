@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "common/model/description.h"
+#include "common/model/divisible.h"
 #include "common/schedule/cut.h"
 
 namespace ladder {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "common/model/divisible.h"
 #include "common/train/run/simulated_rank.h"
 #include "lessons/01_single_gpu/trainer.h"
 #include "lessons/02_ddp/trainer.h"

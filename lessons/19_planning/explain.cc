@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "common/model/description.h"
+#include "common/model/divisible.h"
 #include "common/train/report/report.h"
 #include "lessons/19_planning/report.h"
 

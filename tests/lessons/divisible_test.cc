@@ -2,6 +2,7 @@
 
 #include <random>
 
+#include "common/model/divisible.h"
 #include "common/schedule/rank_layout.h"
 #include "common/train/program/prediction.h"
 #include "common/train/run/simulated_rank.h"

@@ -97,7 +97,7 @@ bool shows(MakeProgram make, const std::string& flag, ComparedBy by, const std::
                         text_file,    "llama3:8,1,4,64",
                         "rmsnorm",    "last-1",
                         "rslora",     "proj",
-                        "masked"};
+                        "masked",     "red,blue"};
   const std::vector<Flags> besides = {
       {},
       {"--dtype", "bf16"},

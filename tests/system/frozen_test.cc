@@ -86,7 +86,7 @@ TEST_CASE("what cannot be trained so is refused in one line") {
   };
   refused("01_single_gpu", 1, {"--train", "last-3"}, "--train last-3: the model has 2 blocks");
   refused("01_single_gpu", 1, {"--train", "lor"},
-          "--train lor: expected all, bias, lora or last-K");
+          "--train lor: expected all, bias, head, lora or last-K");
   refused("09_3d_parallel", 2, {"--train", "last-1", "--pipeline-parallel-size", "2"},
           "--train last-1: not where a pipeline cuts the model");
   check_user_error(

@@ -65,8 +65,11 @@ std::vector<Input> inputs_of(const RunConfig& config, const Corpus& corpus) {
     inputs.push_back({"--init-adapter", file, kAll});
   }
   for (const std::string& file : corpus.files()) {
-    inputs.push_back({"--data", file, kMostOfData});
+    inputs.push_back({data_flag(config), file, config.has_examples() ? kAll : kMostOfData});
   }
+  // It makes the tokens of examples. Those of --data have theirs already.
+  const bool encodes = config.has_examples() && !config.tokenizer.empty();
+  if (encodes) inputs.push_back({"--tokenizer", config.tokenizer, kAll});
   return inputs;
 }
 
@@ -149,7 +152,8 @@ void require_same_inputs(const Job& job, const RunConfig& config, const Corpus& 
   for (const Input& input : inputs) identities += identity_of(input.path);
   const bool one_machine = job.node_size() == job.size();
   if (one_machine && job.all_same(identities)) return;
-  std::vector<Setting> settings = {{"files of --init and --data", concat(inputs.size())}};
+  std::vector<Setting> settings = {
+      {concat("files of --init and ", data_flag(config)), concat(inputs.size())}};
   for (const Input& input : inputs) {
     const InputFile file(input.path, input.flag);
     settings.push_back(

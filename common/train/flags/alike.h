@@ -33,11 +33,11 @@ std::string identity_of(const Corpus& corpus);
 void require_same_program(const Job& job, const char* lesson, int argc, const char* const* argv);
 void require_same_flags(const Job& job, CLI::App& app);
 
-// Throws UserError on all ranks if a rank's files of --init and --data differ from rank 0's in size
-// or contents. Ranks of one machine that name the same file do not read it. Otherwise the files
-// of --init are compared whole. A file of --data is compared whole if it has at most 16 MiB; of a
-// larger file, 16 MiB in pieces of 4 KiB are compared, spread evenly from the first byte to the
-// last. Collective.
+// Throws UserError on all ranks if a rank's files of --init, --data and --task differ from rank 0's
+// in size or contents. Ranks of one machine that name the same file do not read it. Otherwise the
+// files of --init are compared whole. A file of --data is compared whole if it has at most 16 MiB;
+// of a larger file, 16 MiB in pieces of 4 KiB are compared, spread evenly from the first byte to
+// the last. Collective.
 void require_same_inputs(const Job& job, const RunConfig& config, const Corpus& corpus);
 
 }  // namespace ladder

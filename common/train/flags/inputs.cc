@@ -4,6 +4,8 @@
 #include <filesystem>
 #include <span>
 
+#include "common/data/encode.h"
+#include "common/data/task.h"
 #include "common/io/path.h"
 #include "common/io/printable.h"
 #include "common/io/safetensors_files.h"
@@ -13,7 +15,53 @@
 
 namespace ladder {
 
+namespace {
+
+// Returns how the texts of examples become tokens, of which every one is checked.
+std::function<std::vector<int32_t>(const std::string&)> encoder_of(const RunConfig& config) {
+  std::function<std::vector<int32_t>(const std::string&)> encode;
+  if (config.tokenizer.empty()) {
+    encode = [](const std::string& text) {
+      const auto bytes = std::as_bytes(std::span(text));
+      std::vector<int32_t> tokens;
+      for (const std::byte byte : bytes) tokens.push_back(std::to_integer<int32_t>(byte));
+      return tokens;
+    };
+  } else {
+    encode = named_by("--tokenizer", [&] { return encoder(config.tokenizer); });
+  }
+  return [encode, vocab_size = config.model.vocab_size](const std::string& text) {
+    std::vector<int32_t> tokens = encode(text);
+    for (const int32_t token : tokens) {
+      if (static_cast<size_t>(token) < vocab_size) continue;
+      throw UserError(concat("token ", token, " is beyond the vocabulary of ", vocab_size));
+    }
+    return tokens;
+  };
+}
+
+Corpus open_examples(const RunConfig& config) {
+  const std::vector<std::string>& labels = config.model.labels;
+  TaskRules rules = {.sequence_length = config.model.sequence_length,
+                     .encode = encoder_of(config),
+                     .labels = labels,
+                     .is_text = config.tokenizer.empty()};
+  if (labels.empty() && !rules.is_text) {
+    const auto end =
+        named_by("--tokenizer", [&] { return Tokenizer(config.tokenizer).end_of_text(); });
+    if (!end) {
+      throw UserError(concat("--tokenizer ", config.tokenizer,
+                             ": has no token that ends a text, with which --task ends answers"));
+    }
+    rules.end = *end;
+  }
+  return config.task.empty() ? verses_of_books(rules) : open_task(config.task, rules);
+}
+
+}  // namespace
+
 Corpus open_corpus(const RunConfig& config) {
+  if (config.has_examples()) return open_examples(config);
   Corpus corpus = config.data.empty() ? Corpus::king_james() : Corpus::open(config.data);
   if (config.optimizer.num_steps > 0)
     corpus.require(config.model.vocab_size, config.model.sequence_length, config.model.is_masked());

@@ -13,9 +13,14 @@
 
 namespace ladder {
 
-// Opens the tokens that --data names. Throws UserError if the model is trained and cannot be
-// trained on them.
+// Opens the tokens that --data names, or the examples of --task, or those that a classification
+// head learns without it. Throws UserError if the model is trained and cannot be trained on them.
 Corpus open_corpus(const RunConfig& config);
+
+// Returns the flag that names what open_corpus() opens.
+inline const char* data_flag(const RunConfig& config) {
+  return config.has_examples() ? "--task" : "--data";
+}
 
 // Returns what is known of the tokens of a run. The tokenizer is that of --tokenizer. It knows the
 // end of a text, otherwise the config.json in the folder of --init may know it; nothing is guessed

@@ -1,5 +1,6 @@
 #include "common/train/flags/model_flags.h"
 
+#include "common/data/task.h"
 #include "common/io/path.h"
 #include "common/io/printable.h"
 #include "common/model/adapter_config.h"
@@ -83,8 +84,8 @@ void ModelFlags::add_to(CLI::App& app, RunConfig& config) {
   app.add_option(
          "--train", train_,
          "What is trained, the rest is frozen: all, bias (the biases of a GPT-2), last-K "
-         "(the last K blocks and the final norm), or lora (low-rank adapters of linear layers, "
-         "which are added to the model) [all]")
+         "(the last K blocks and the final norm), lora (low-rank adapters of linear layers, "
+         "which are added to the model), or head (the classification head alone) [all]")
       ->group("Model");
   app.add_option("--objective", objective_,
                  "What the model learns: causal = each next token, or masked = tokens that are "
@@ -92,6 +93,19 @@ void ModelFlags::add_to(CLI::App& app, RunConfig& config) {
       ->check(CLI::IsMember({"causal", "masked"}))
       ->group("Model");
   lora_.add_to(app);
+  app.add_option(
+         "--labels", labels_,
+         "With commas: what a classification head tells apart, which takes the place of the "
+         "next token; without --task they are books of the built-in text [none; with "
+         "--train head Ge,Psa,Eze,Luke]")
+      ->join(',')  // a file of flags splits at commas
+      ->group("Model");
+  app.add_option(
+         "--task", config.task,
+         "File of examples, one a line, in place of --data: prompt<TAB>answer, of which the "
+         "answer is learned, or with --labels label<TAB>text")
+      ->check(path())
+      ->group("Training");
 }
 
 void LoraFlags::add_to(CLI::App& app) {
@@ -151,6 +165,7 @@ bool have_same_blocks(const ModelConfig& a, ModelConfig b) {
   b.vocab_size = a.vocab_size;
   b.sequence_length = a.sequence_length;
   b.untied = a.untied;
+  b.labels = a.labels;
   return a.with_all_sizes() == b.with_all_sizes();
 }
 
@@ -167,6 +182,23 @@ const ModelPreset& preset_like(const ModelConfig& model) {
 
 }  // namespace
 
+std::vector<std::string> ModelFlags::labels_of(const RunConfig& config) const {
+  std::vector<std::string> labels;
+  if (!labels_.empty()) {
+    labels = CLI::detail::split(labels_, ',');
+  } else if (train_ == "head" && config.task.empty()) {
+    labels = kVerseBooks;
+  }
+  if ((!config.task.empty() || !labels.empty()) && !config.data.empty()) {
+    throw UserError(concat("--data: ", labels.empty() ? "--task" : "a classification head",
+                           " has examples to learn from; leave one of the two out"));
+  }
+  if (!labels.empty() && config.round_logits) {
+    throw UserError("--round-logits: a head's logits are few, and its accuracy needs them whole");
+  }
+  return labels;
+}
+
 const ModelPreset& ModelFlags::resolve(RunConfig& config) const {
   const ModelPreset* preset = &find_preset(config.model_name);
   ModelConfig sizes = preset->config;
@@ -176,7 +208,10 @@ const ModelPreset& ModelFlags::resolve(RunConfig& config) const {
     preset = &preset_like(sizes);
     config.model_name = have_same_blocks(preset->config, sizes) ? preset->name : "of --init";
   }
+  const std::vector<std::string> labels = labels_of(config);
+  if (!labels.empty()) sizes.untied = false;  // it would be the next token's
   config.model = sizes_.applied_to(sizes);
+  config.model.labels = labels;
   check_config(config.model);
   if (!file.empty() && preset_->count() > 0) {
     named_by(concat("--model ", config.model_name, ": --init").c_str(),
@@ -189,6 +224,11 @@ const ModelPreset& ModelFlags::resolve(RunConfig& config) const {
   config.model = lora_.applied_to(config.model, train_, config.init_adapter);
   config.model.frozen = frozen_names(config.model, train_);
   config.model.objective = objective_ == "masked" ? Objective::masked : Objective::causal;
+  if (config.model.is_masked() && config.has_examples()) {
+    throw UserError(concat("--objective masked: ", config.task.empty() ? "--labels" : "--task",
+                           " says what is learned, and attention would read its padding; leave "
+                           "one of the two out"));
+  }
   return *preset;
 }
 

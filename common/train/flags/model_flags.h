@@ -50,9 +50,10 @@ class ModelFlags {
 
   // Sets the sizes of config.model. Each size comes from its flag if given. Otherwise it comes from
   // the preset if --model is given, else from the config.json in the folder of --init, else from
-  // the default preset. Freezes what --train says. Returns the preset whose other defaults suit the
-  // model. Throws UserError if a file is damaged or describes another model than the flags, if
-  // sizes do not go together, or if the model cannot be trained as --train says.
+  // the default preset. Adds the head of --labels, and freezes what --train says. Returns the
+  // preset whose other defaults suit the model. Throws UserError if a file is damaged or describes
+  // another model than the flags, if sizes do not go together, or if the model cannot be trained as
+  // --train says.
   const ModelPreset& resolve(RunConfig& config) const;
 
  private:
@@ -60,6 +61,9 @@ class ModelFlags {
   SizeFlags sizes_;
   std::string train_ = kTrainAll, objective_;
   LoraFlags lora_;
+  std::string labels_;  // as they are given
+
+  std::vector<std::string> labels_of(const RunConfig& config) const;
 };
 
 }  // namespace ladder

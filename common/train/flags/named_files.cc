@@ -103,10 +103,11 @@ void check_distinct(const RunConfig& config, const Corpus& corpus) {
                                    {"--init", config.init},
                                    {"--init-adapter", config.init_adapter},
                                    {"--data", config.data},
+                                   {"--task", config.task},
                                    {"--tokenizer", config.tokenizer}};
   for (const std::string& path : init_files(config)) inputs.push_back({"--init", path});
   for (const std::string& path : adapter_files(config)) inputs.push_back({"--init-adapter", path});
-  for (const std::string& path : corpus.files()) inputs.push_back({"--data", path});
+  for (const std::string& path : corpus.files()) inputs.push_back({data_flag(config), path});
   check_outputs(config, inputs);
 }
 

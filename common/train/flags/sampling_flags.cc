@@ -34,12 +34,17 @@ void SamplingFlags::add_to(CLI::App& app, RunConfig& config) {
 }
 
 void SamplingFlags::resolve(RunConfig& config, size_t default_tokens) const {
+  const bool has_labels = !config.model.labels.empty();
+  if (has_labels && ask(config)) {
+    throw UserError("--sample: a model with a head gives labels, and no next token");
+  }
   if (config.model.is_masked() && ask(config)) {
     throw UserError(concat(config.prompt.empty() ? "--sample" : "--prompt",
                            ": a model of --objective masked knows what stands after a token, too, "
                            "and continues no text; leave it out"));
   }
-  config.sample_tokens = config.model.is_masked() ? 0 : tokens_.value_or(default_tokens);
+  const bool writes = !has_labels && !config.model.is_masked();
+  config.sample_tokens = writes ? tokens_.value_or(default_tokens) : 0;
   if (!config.prompt.empty() && config.sample_tokens == 0) {
     throw UserError("--prompt: --sample 0 draws nothing; leave one of the two out");
   }

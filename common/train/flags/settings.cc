@@ -3,6 +3,7 @@
 #include "common/io/text.h"
 #include "common/model/family.h"
 #include "common/train/flags/alike.h"
+#include "common/train/flags/inputs.h"
 
 namespace ladder {
 
@@ -23,6 +24,7 @@ std::map<std::string, ComparedBy, std::less<>> make_flags_without_setting() {
       {"--lora-targets", model},
       {"--lora-scale", model},
       {"--objective", model},
+      {"--labels", model},
       {"--vocab", model},
       {"--sequence-length", model},
       {"--experts", model},
@@ -86,7 +88,7 @@ std::map<std::string, std::string> settings_of(const RunConfig& config, const Co
   const OptimizerConfig& optimizer = config.optimizer;
   // Defaults of these depend on other flags or on the machine.
   std::map<std::string, std::string> settings = {
-      {"--data", identity_of(corpus)},
+      {data_flag(config), identity_of(corpus)},
       {"--global-batch-size", concat(config.global_batch_size)},
       {"--seed", concat(config.seed)},
       {"--steps", concat(optimizer.num_steps)},

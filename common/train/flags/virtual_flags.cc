@@ -35,10 +35,11 @@ void VirtualFlags::check(bool is_virtual) const {
 }
 
 void VirtualFlags::refuse_values(const RunConfig& config, bool samples) {
-  const std::array<std::pair<const char*, bool>, 9> asked = {{
+  const std::array<std::pair<const char*, bool>, 10> asked = {{
       {"--dump", !config.dump.empty()},
       {"--init", !config.init.empty()},
       {"--init-adapter", !config.init_adapter.empty()},
+      {"--task", !config.task.empty()},
       {"--checkpoint", !config.checkpoint.path.empty()},
       {"--export", !config.export_to.empty()},
       {"--metrics", !config.metrics.empty()},

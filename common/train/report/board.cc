@@ -81,6 +81,7 @@ void Board::write(const MetricsFile::Step& step, const Memory& device_memory) {
   };
   add("loss/train", step.result.loss);
   add("loss/validation", step.validation_loss);
+  add("accuracy/validation", step.accuracy);
   add("optimizer/grad_norm", step.result.grad_norm);
   add("optimizer/learning_rate", step.result.learning_rate);
   add("optimizer/loss_scale", step.result.loss_scale);

@@ -60,6 +60,7 @@ void MetricsFile::write(const Step& step, const Memory& device_memory,
   line["tokens_per_second"] = step.tokens_per_second;
   if (step.mfu) line["mfu"] = *step.mfu;
   if (step.validation_loss) line["validation_loss"] = *step.validation_loss;
+  if (step.accuracy) line["validation_accuracy"] = *step.accuracy;
   for (Category category : kCategories) {
     line["peak_device_bytes"][std::string(name_of(category))] = device_memory.peak()[category];
   }

@@ -35,6 +35,7 @@ class MetricsFile {
     double step_ms, tokens_per_second;
     std::optional<double> mfu;              // flops_utilization() in progress.h
     std::optional<double> validation_loss;  // set if an evaluation followed this step
+    std::optional<double> accuracy = {};    // of a classification head in that evaluation
     double sequences_per_second = 0;
     double exposed_ms = 0;  // the part of step_ms for which this rank waited for communication
   };

@@ -51,8 +51,9 @@ std::string progress_text(int64_t step, int64_t num_steps, const StepResult& res
 }
 
 std::string validation_text(const MetricsFile::Step& step) {
-  return format("step %lld  validation loss %.4f\n", static_cast<long long>(step.step),
-                *step.validation_loss);
+  return format("step %lld  validation loss %.4f%s\n", static_cast<long long>(step.step),
+                *step.validation_loss,
+                step.accuracy ? format("  accuracy %.4f", *step.accuracy).c_str() : "");
 }
 
 std::string Progress::after_step(int64_t step, const StepResult& result, double step_ms,

@@ -46,6 +46,12 @@ std::string trained_text(const ModelDescription& model) {
                 100.0 * static_cast<double>(trained) / static_cast<double>(all));
 }
 
+std::string examples_text(const Corpus& corpus) {
+  const size_t validation = corpus.num_examples(Split::validation);
+  return concat(with_commas(corpus.num_examples(Split::train) + validation), " examples (",
+                with_commas(validation), " for validation), ");
+}
+
 }  // namespace
 
 std::string flags_text(const RunConfig& config) {
@@ -63,12 +69,13 @@ std::string header_text(const LessonInfo& lesson, const RunConfig& config, const
   const ModelDescription described = describe(model);
   const size_t micro_batches = config.num_micro_batches(grid.data_size);
   std::string text = concat(lesson.name, ": ", lesson.description, "\n", config.flags_note);
-  text +=
-      concat("  model    ", config.model_name, ": ", counted(model.num_layers, "layer"), ", ",
-             counted(model.num_heads, "head"), ", hidden ", model.hidden,
-             model.ffn == 0 ? "" : concat(", inner layer ", model.ffn), ", vocabulary ",
-             with_commas(model.vocab_size), model.untied ? " (untied)" : "", ", sequence length ",
-             model.sequence_length, "; ", with_commas(described.num_parameters()), " parameters\n");
+  text += concat("  model    ", config.model_name, ": ", counted(model.num_layers, "layer"), ", ",
+                 counted(model.num_heads, "head"), ", hidden ", model.hidden,
+                 model.ffn == 0 ? "" : concat(", inner layer ", model.ffn), ", vocabulary ",
+                 with_commas(model.vocab_size), model.untied ? " (untied)" : "", ", ",
+                 model.labels.empty() ? "" : concat(counted(model.labels.size(), "label"), ", "),
+                 "sequence length ", model.sequence_length, "; ",
+                 with_commas(described.num_parameters()), " parameters\n");
   text += family_text(model) + trained_text(described);
   text += concat("  batch    ", counted(config.global_batch_size, "sequence"), " a step, ",
                  counted(micro_batches, "micro-batch"), " of ", config.micro_batch_size, "; ",
@@ -91,6 +98,7 @@ std::string header_text(const LessonInfo& lesson, const RunConfig& config, const
   const size_t num_files = corpus.files().size();
   text += concat("  data     ", one_line(corpus.name()), ", ",
                  num_files > 1 ? concat(num_files, " files, ") : "",
+                 corpus.has_examples() ? examples_text(corpus) : "",
                  with_commas(corpus.num_tokens()), " tokens\n");
   if (const auto masking = config.masking()) {
     text +=

@@ -28,6 +28,9 @@ std::string generation_config(std::optional<int32_t> end) {
 
 // Throws UserError if transformers has no such model, or if its files would lie in a checkpoint.
 void require_exportable(const std::string& path, const ModelConfig& config) {
+  if (!config.labels.empty()) {
+    throw UserError(concat(path, ": a classification head is not exported; --checkpoint keeps it"));
+  }
   require_publishable(path, config);
   const std::string checkpoint = checkpoint_around(path);
   if (checkpoint.empty()) return;

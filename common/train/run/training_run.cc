@@ -19,6 +19,7 @@
 #include "common/train/report/report.h"
 #include "common/train/report/trace.h"
 #include "common/train/run/checkpoints.h"
+#include "common/train/run/evaluation.h"
 #include "common/train/run/outputs.h"
 #include "common/train/trainer/full_tensors.h"
 #include "common/train/trainer/guarded.h"
@@ -230,9 +231,7 @@ void TrainingRun::train_and_report(Trainer& trainer) {
     check_not_diverged(step, result);
     if (!config.dump.empty()) s.dump(step, result, trainer);
     if (config.evaluate_every > 0 && (step % config.evaluate_every == 0 || step == num_steps)) {
-      s.job.communicator().count_as_control(true);
-      line.validation_loss = trainer.evaluate(config.evaluate_batches);
-      s.job.communicator().count_as_control(false);
+      evaluate(trainer, config, s.job.communicator(), s.counted, line);
       s.say(validation_text(line));
       check_not_diverged(step, *line.validation_loss);
       // A board shows how samples get better. The last one comes after the tables.

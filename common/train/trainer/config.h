@@ -38,6 +38,7 @@ struct RunConfig {
   std::string model_name = "tiny";
   ModelConfig model;
   std::string data;          // paths and patterns (data_files.h); empty = the built-in text
+  std::string task;          // path of a file of examples (task.h); empty = none
   std::string flags_file;    // path of the file of --config; empty = none
   std::string flags_note;    // what was read from it, a line of the header
   std::string save_flags;    // path of the file of --save-config; empty = none
@@ -88,6 +89,8 @@ struct RunConfig {
     return Masking{model.vocab_size};
   }
   size_t tokens_per_step() const { return global_batch_size * model.sequence_length; }
+  // Returns whether the run learns from examples: of a task, or of what a head is to tell apart.
+  bool has_examples() const { return !task.empty() || !model.labels.empty(); }
 };
 
 }  // namespace ladder

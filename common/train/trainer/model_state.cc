@@ -105,7 +105,7 @@ void ModelState::load(const std::deque<WeightsFile>& files, const Layout& layout
     const Parameter& parameter = *slice.parameter;
     const auto file =
         std::ranges::find_if(files, [&](const WeightsFile& some) { return some.has(parameter); });
-    if (file == files.end()) {  // a new adapter
+    if (file == files.end()) {  // a new adapter, or a new head
       initialize_parameter(stream, parameter, context_.config.seed, slice.first, slice.view);
       continue;
     }

@@ -108,10 +108,10 @@ TEST_CASE("--train refuses what no model has, in one line") {
   CHECK(fault({1, 2, 8, 11, 5}, "last-2") == "--train last-2: the model has 1 block; take last-1");
   for (const std::string choice : {"", "head", "last", "ALL", "all,bias", "Lora"}) {
     CHECK(fault(kGpt2, choice) ==
-          concat("--train ", choice, ": expected all, bias, lora or last-K, the last K blocks"));
+          concat("--train ", choice, ": expected all, bias, head, lora or last-K, the last K blocks"));
   }
   CHECK(fault(kGpt2, "a\nb") ==
-        "--train a\\nb: expected all, bias, lora or last-K, the last K blocks");
+        "--train a\\nb: expected all, bias, head, lora or last-K, the last K blocks");
   // Also one that has biases of q, k and v.
   CHECK(fault(llama_like(kGpt2), "bias") ==
         "--train bias: of the two families only GPT-2's has biases in all linear layers and norms; "

@@ -32,7 +32,7 @@ std::vector<Check> single_gpu() {
   const Training whole = any_bits({}), parts = any_bits({.flags = "--micro-batch-size 3"});
   return {
       gradients(3, "gradients of one micro-batch", whole,
-                "The loss is a mean over all tokens of the step: each weighs 1 / tokens_per_step. "
+                "The loss is a mean over all tokens of the step: each weighs 1 / counted_tokens(). "
                 "Which tokens these are is decided by the step's number, and steps count from 1."),
       gradients(3, "gradients of four micro-batches", parts,
                 "Micro-batches are added up: gradients are set to zero once a step, before the "

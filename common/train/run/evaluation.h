@@ -1,0 +1,17 @@
+// The evaluation of a model in the midst of a run.
+#pragma once
+
+#include "common/comm/communicator.h"
+#include "common/train/report/metrics_file.h"
+#include "common/train/trainer/trainer.h"
+
+namespace ladder {
+
+// Sets the validation loss of the step, and the accuracy if the model has a classification head:
+// what part of the validation split's examples it gives their label. It evaluates the same batches
+// once more for that. `counted` is that of the trainer's context. What `world` communicates
+// meanwhile counts as control. Collective.
+void evaluate(Trainer& trainer, const RunConfig& config, Communicator& world,
+              CountedTokens& counted, MetricsFile::Step& step);
+
+}  // namespace ladder
