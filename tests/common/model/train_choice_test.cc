@@ -106,10 +106,11 @@ TEST_CASE("--train refuses what no model has, in one line") {
           concat("--train ", choice, ": the model has 3 blocks; take last-1 to last-3"));
   }
   CHECK(fault({1, 2, 8, 11, 5}, "last-2") == "--train last-2: the model has 1 block; take last-1");
-  for (const std::string choice : {"", "head", "last", "ALL", "all,bias", "Lora"}) {
+  for (const std::string choice : {"", "heads", "last", "ALL", "all,bias", "Lora"}) {
     CHECK(fault(kGpt2, choice) ==
           concat("--train ", choice, ": expected all, bias, head, lora or last-K, the last K blocks"));
   }
+  CHECK(fault(kGpt2, "head") == "--train head: the model has no head; --labels gives it one");
   CHECK(fault(kGpt2, "a\nb") ==
         "--train a\\nb: expected all, bias, head, lora or last-K, the last K blocks");
   // Also one that has biases of q, k and v.
