@@ -210,7 +210,7 @@ void Drawing::draw_head_norms() {
 
 // Of every third run that can freeze anything: by numbers of their own. Others refuse it.
 void Drawing::draw_train() {
-  if (stages_ > 1 || is_one_of({"15_expert_parallel"})) return;
+  if (is_one_of({"15_expert_parallel"})) return;
   std::swap(random_, train_random_);
   if (one_in(3)) {
     const bool is_gpt2 = std::ranges::count(run_.flags, "rmsnorm") == 0;
