@@ -95,7 +95,7 @@ struct ModelDescription {
 // untied model it has a unit of its own, lm_head, which is the last. If block i has experts, units
 // h.i.router and h.i.experts follow h.i, which then has no parameters of an MLP. Throws a UserError
 // if config.frozen has a name that no unit and no parameter has, the names of all of them, or those
-// of some parts of a linear layer, and if there are experts, too.
+// of some parts of a linear layer.
 ModelDescription describe(const ModelConfig& config);
 
 // Whether so many tensor-parallel ranks can split the model: they divide the heads and the inner

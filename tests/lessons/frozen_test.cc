@@ -424,7 +424,7 @@ TEST_CASE("what cannot be frozen is refused") {
                        Message("frozen h.2: neither a unit nor a parameter of the model"));
   CHECK_THROWS_MATCHES(make({"wte", "wpe", "h.0", "h.1", "ln_f"}, {}, 0), UserError,
                        Message("every parameter is frozen; nothing is left to train"));
-  CHECK_THROWS_AS(make({"wte"}, {}, 4), UserError);
+  CHECK_NOTHROW(make({"wte"}, {}, 4));
   CHECK_NOTHROW(make({"wte", "h.1.ln_1.bias"}, {}, 0));
   CHECK_NOTHROW(make({"wte", "wpe"}, {.end = 2}, 0));
 }

@@ -29,6 +29,11 @@ std::string generation_config(std::optional<int32_t> end) {
 // Throws UserError if transformers has no such model, or if its files would lie in a checkpoint.
 void require_exportable(const std::string& path, const ModelConfig& config) {
   require_publishable(path, config);
+  try {
+    check_adapter_files(config);
+  } catch (const UserError& error) {
+    throw UserError(concat(path, ": ", error.what()));
+  }
   const std::string checkpoint = checkpoint_around(path);
   if (checkpoint.empty()) return;
   throw UserError(concat(path, ": lies in the checkpoint ", checkpoint, "; name another place"));
