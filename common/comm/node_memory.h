@@ -25,6 +25,8 @@ class NodeMemory final : public MemorySource {
   // Returns memory that is zero and aligned to 64 bytes. If /dev/shm has too little room for all
   // ranks it throws an Error with the room and the need. Collective over the node.
   void* allocate(size_t bytes) override;
+  // Takes part in the others' allocation. Collective over the node.
+  void allocate_nothing() override { release(allocate(0), 0); }
   // Gives up this rank's view. Peers may go on using theirs. Not collective.
   void release(void* pointer, size_t bytes) noexcept override;
 

@@ -84,6 +84,13 @@ std::string adapter_prefix(const ModelConfig& model) {
   return model.is_gpt2() ? kGpt2AdapterPrefix : kAdapterPrefix;
 }
 
+void check_adapter_files(const ModelConfig& model) {
+  if (!adapts_experts(model)) return;
+  throw UserError(
+      "adapters of experts: peft's target_modules names layers, and transformers keeps a block's "
+      "experts in one tensor; leave the MLP's layers out of --lora-targets");
+}
+
 std::string adapter_config(const ModelConfig& model, const std::string& base) {
   const LoraConfig& lora = *model.lora;
   const bool is_whole = lora.alpha == std::floor(lora.alpha);
@@ -123,6 +130,7 @@ LoraConfig read_adapter_config(const std::string& folder, const ModelConfig& mod
   adapted.lora = lora;
   try {
     check_lora(adapted);
+    check_adapter_files(adapted);
   } catch (const UserError& error) {
     throw UserError(concat(path, ": ", error.what()));
   }

@@ -17,6 +17,9 @@ inline constexpr const char* kAdapterPrefix = "base_model.model.model.";
 // Returns the one of this model's family.
 std::string adapter_prefix(const ModelConfig& model);
 
+// Throws a UserError unless such a folder can have the model's adapters: not those of experts.
+void check_adapter_files(const ModelConfig& model);
+
 // Returns the text of adapter_config.json for the model's adapters. `base` names the model that
 // they were trained for, by its path or name; "" if that is not known. REQUIRES: model.lora.
 std::string adapter_config(const ModelConfig& model, const std::string& base);
@@ -25,7 +28,7 @@ std::string adapter_config(const ModelConfig& model, const std::string& base);
 // whose own adapters do not count. Throws a UserError that begins with the path and names the key
 // if the file is missing or damaged, or describes what this program does not compute: dropout,
 // biases, modules to save, DoRA, layers that differ from each other, layers that no block of the
-// model has, or any setting that it does not know, unless that is off.
+// model has, layers of experts, or any setting that it does not know, unless that is off.
 LoraConfig read_adapter_config(const std::string& folder, const ModelConfig& model);
 
 }  // namespace ladder

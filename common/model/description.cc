@@ -1,11 +1,11 @@
 #include "common/model/description.h"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "common/model/linear_parameters.h"
 #include "common/model/lora.h"
-#include "common/model/train_choice.h"
 #include "kernels/runtime/cost.h"
 
 namespace ladder {
@@ -126,25 +126,22 @@ void check_parts(const UnitSpec& unit) {
 
 // Freezes what the names are of.
 void freeze(ModelDescription& model) {
-  if (model.config.experts.num_experts > 0) {
-    throw UserError(concat(train_text(model.config),
-                           ": not in a model with experts, whose backward computes all gradients"));
-  }
-  std::vector<std::string> left = model.config.frozen;
+  const std::vector<std::string>& frozen = model.config.frozen;
+  const std::set<std::string> names(frozen.begin(), frozen.end());  // of experts there are many
+  std::set<std::string> left = names;
   bool is_any_trained = false;
   for (UnitSpec& unit : model.units) {
     for (ParameterSpec& parameter : unit.parameters) {
-      for (const std::string& name : model.config.frozen) {
-        if (name != unit.name && name != parameter.name) continue;
-        parameter.trainable = false;
-        std::erase(left, name);
-      }
+      parameter.trainable = !names.contains(unit.name) && !names.contains(parameter.name);
+      left.erase(unit.name);
+      left.erase(parameter.name);
       is_any_trained = is_any_trained || parameter.trainable;
     }
   }
   for (const UnitSpec& unit : model.units) check_parts(unit);
   if (!left.empty()) {
-    throw UserError(concat("frozen ", left[0], ": neither a unit nor a parameter of the model"));
+    throw UserError(
+        concat("frozen ", *left.begin(), ": neither a unit nor a parameter of the model"));
   }
   if (!is_any_trained) throw UserError("every parameter is frozen; nothing is left to train");
 }

@@ -96,9 +96,9 @@ struct ModelDescription {
 // and ln_f; those of the Llama family are embed_tokens, layers.0 to layers.L-1 and norm.
 // It has one operation for each unit, and then the classifier, which uses the first again. In an
 // untied model it has a unit of its own, lm_head, which is the last; with labels that is the
-// head's, score. If block i has experts, units h.i.router and h.i.experts follow h.i, which then has
-// no parameters of an MLP. Throws a UserError if config.frozen has a name that no unit and no parameter has, the names of all of them, or those
-// of some parts of a linear layer, and if there are experts, too.
+// head's, score. If block i has experts, units h.i.router and h.i.experts follow h.i, which then
+// has no parameters of an MLP. Throws a UserError if config.frozen has a name that no unit and no
+// parameter has, the names of all of them, or those of some parts of a linear layer.
 ModelDescription describe(const ModelConfig& config);
 
 }  // namespace ladder

@@ -3,7 +3,6 @@
 #include <utility>
 
 #include "common/model/divisible.h"
-#include "common/model/train_choice.h"
 #include "kernels/runtime/check.h"
 
 namespace ladder {
@@ -69,7 +68,6 @@ Layout::Layout(const ModelDescription& model, size_t world_size, const ModelPart
         "Layout: experts that do not divide");
   check(world_size % part.replicas == 0 && (part.replicas == 1 || part.expert_size == 1),
         "Layout: replicas that do not divide the ranks");
-  check_frozen(model);
   const auto is_here = [&](size_t operation) { return part_.has(operation); };
   std::vector<size_t> local(model.units.size());  // the index in units_ of each unit of the model
   for (size_t index = 0; index < model.units.size(); ++index) {
@@ -86,8 +84,11 @@ Layout::Layout(const ModelDescription& model, size_t world_size, const ModelPart
       parameter.counted = !unit.is_copy && part.tensor_rank % copies == 0;
     }
   }
+  const size_t end_of_backward = model.first_trained();
+  sends_gradient_ = part_.first > end_of_backward;
   for (size_t i = 0; i < model.operations.size(); ++i) {
     if (!part_.has(i)) continue;
+    if (i < end_of_backward) ++first_backward_;
     Operation operation = model.operations[i];
     operation.unit = local[operation.unit];
     const bool is_of_block =
@@ -107,17 +108,6 @@ Layout::Layout(const ModelDescription& model, size_t world_size, const ModelPart
     trained.lay_out(std::move(unit));
   }
   trained_ = std::make_shared<const Layout>(std::move(trained));
-}
-
-void Layout::check_frozen(const ModelDescription& model) const {
-  if (config_.frozen.empty()) return;
-  // A stage would send the gradients that stages before it do not want, and wait for such.
-  size_t here = 0;
-  while (part_.has(here)) ++here;
-  if (here == model.operations.size()) return;
-  throw UserError(concat(
-      train_text(config_),
-      ": not where a pipeline cuts the model, whose parts all run backward; take one stage"));
 }
 
 void Layout::add_unit(const UnitSpec& spec) {
@@ -197,7 +187,8 @@ size_t Layout::count(OperationKind kind) const {
 std::vector<size_t> Layout::shared_units() const {
   std::vector<size_t> shared;
   for (size_t unit = 0; unit < units_.size(); ++unit) {
-    if (units_[unit].is_shared) shared.push_back(unit);
+    const bool is_trained = units_[unit].trained_elements > 0;
+    if (units_[unit].is_shared && is_trained) shared.push_back(unit);
   }
   return shared;
 }
@@ -208,12 +199,6 @@ std::vector<size_t> Layout::trained_units() const {
     if (units_[unit].trained_elements > 0) trained.push_back(unit);
   }
   return trained;
-}
-
-size_t Layout::first_trained() const {
-  size_t first = 0;
-  while (unit(operations_[first].unit).trained_elements == 0) ++first;
-  return first;
 }
 
 size_t Layout::num_shard_elements() const {

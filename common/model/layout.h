@@ -21,9 +21,8 @@ namespace ladder {
 // its slice. If the rows of a tensor do not divide, the last ranks have fewer rows, and padding.
 class Layout {
  public:
-  // Throws a UserError if some parameters are frozen and the part is a pipeline's stage, and what
-  // describe() throws. REQUIRES: tensor_size ranks can_split() the model, expert_size divides the
-  // experts and world_size, one of the two is 1, and `replicas` divides world_size.
+  // Throws what describe() throws. REQUIRES: tensor_size ranks can_split() the model, expert_size
+  // divides the experts and world_size, one of the two is 1, and `replicas` divides world_size.
   Layout(const ModelDescription& model, size_t world_size, const ModelPartition& part = {});
   Layout(const ModelConfig& config, size_t world_size, const ModelPartition& part = {})
       : Layout(describe(config), world_size, part) {}
@@ -33,8 +32,13 @@ class Layout {
   const Layout& trained() const { return trained_ ? *trained_ : *this; }
   // Returns the units that have a trained part.
   std::vector<size_t> trained_units() const;
-  // Returns the first operation whose unit has one. Backward ends with it.
-  size_t first_trained() const;
+  // Returns the operation with which backward ends: the first of this part that is no earlier than
+  // the model's first_trained(). If the part has none it is the number of operations.
+  size_t first_backward() const { return first_backward_; }
+  bool has_backward() const { return first_backward_ < operations_.size(); }
+  // Returns whether the part before this one has backward, and so wants the gradient of its output.
+  // REQUIRES: the part is one chunk.
+  bool sends_gradient() const { return sends_gradient_; }
 
   const ModelConfig& config() const { return config_; }
   const ModelPartition& part() const { return part_; }
@@ -46,7 +50,7 @@ class Layout {
   // Returns the number of operations of a kind in this part.
   size_t count(OperationKind kind) const;
   bool has(OperationKind kind) const { return count(kind) > 0; }
-  // Returns the units of which another pipeline stage holds a copy too (Unit::is_shared).
+  // Returns the trained units of which another pipeline stage holds a copy too (Unit::is_shared).
   std::vector<size_t> shared_units() const;
   // Returns the elements of the flat buffer, padding included.
   size_t num_elements() const { return units_.back().offset + units_.back().padded_elements; }
@@ -58,7 +62,6 @@ class Layout {
   size_t largest_unit() const;  // elements of the largest unit, padding included
 
  private:
-  void check_frozen(const ModelDescription& model) const;
   void add_unit(const UnitSpec& spec);
   // Appends the unit, and says where it and its parameters lie.
   void lay_out(Unit unit);
@@ -69,6 +72,8 @@ class Layout {
   size_t world_size_;
   std::vector<Unit> units_;
   std::vector<Operation> operations_;
+  size_t first_backward_ = 0;
+  bool sends_gradient_ = false;
   std::shared_ptr<const Layout> trained_;  // null if nothing is frozen
 };
 

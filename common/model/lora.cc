@@ -81,6 +81,13 @@ std::vector<std::string> lora_targets(const ModelConfig& model, const std::strin
                          choices(sublayers), ", or published names"));
 }
 
+bool adapts_experts(const ModelConfig& model) {
+  if (!model.lora || model.experts.num_experts == 0) return false;
+  const std::string mlp = concat(sublayers_without_adapters(model)[kMlp].group, ".");
+  return std::ranges::any_of(model.lora->targets,
+                             [&](const std::string& target) { return target.starts_with(mlp); });
+}
+
 void check_lora(const ModelConfig& model) {
   const LoraConfig& lora = *model.lora;
   if (lora.targets.empty()) throw UserError("--lora-targets: names no layer");

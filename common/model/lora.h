@@ -22,6 +22,10 @@ bool is_adapter(std::string_view parameter);
 // Throws a UserError that begins with --lora-targets if a name is none of these.
 std::vector<std::string> lora_targets(const ModelConfig& model, const std::string& list);
 
+// Returns whether experts have adapters. They have those of the MLP whose place they take, each its
+// own, under the expert's name.
+bool adapts_experts(const ModelConfig& model);
+
 // Throws a UserError that names the flag if a target does not exist in the model, or the rank is
 // larger than a layer's inputs or outputs, or alpha is not a number above 0.
 void check_lora(const ModelConfig& model);

@@ -147,7 +147,7 @@ void Model::forward_operation(Stream& stream, const Operation& operation, const 
 void Model::classify(Stream& stream, const Activations& a, const ModelWorkspace& workspace,
                      ConstTensorView targets, double loss_scale, const Hooks& hooks) const {
   const Use& use = classifier_in(training_);
-  const bool goes_on = layout_.first_trained() < use.operation;  // whether there is backward
+  const bool goes_on = layout_.first_backward() < use.operation;  // whether there is backward
   const TensorView losses = workspace.losses(a), norm = a.final_norm();
   const TensorView dx = goes_on ? workspace.block(a).hidden : TensorView();
   run(stream, use, hooks, [&](const Operation& operation) {

@@ -53,11 +53,12 @@ class Model {
   void classify(Stream& stream, const Activations& activations, const ModelWorkspace& workspace,
                 ConstTensorView targets, double loss_scale, const Hooks& hooks = {}) const;
 
-  // Adds the gradients of this micro-batch, from the last operation to the first that is trained
-  // (Layout::first_trained), whose input's gradient the caller must not use. In a part with
-  // the classifier it comes after classify. In any other part workspace.d_residual() must be the
-  // gradient with respect to activations.output(). It becomes the gradient with respect to
-  // activations.input(). What blocks have dropped is computed again on the way.
+  // Adds the gradients of this micro-batch, from the last operation to Layout::first_backward(). In
+  // a part with the classifier it comes after classify. In any other part workspace.d_residual()
+  // must be the gradient with respect to activations.output(). It becomes the gradient with respect
+  // to activations.input(), which the caller must not use unless the layout sends_gradient(): it
+  // is that of an input further on if backward ends in this part. What blocks have dropped is
+  // computed again on the way.
   //
   // Backward may also run in two halves: `input` does all that d_residual needs, and `weight`, any
   // time later, adds the gradients that are left to add. In between the activations belong to the

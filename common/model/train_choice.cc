@@ -13,11 +13,8 @@ namespace {
 
 constexpr std::string_view kBias = "bias", kLast = "last-", kHead = "head";
 
-// The model with MLPs in place of experts: with experts nothing can be frozen (describe()), and
-// lesson 15 has its experts only after the flags of models are read.
 ModelDescription describe_unfrozen(ModelConfig model) {
   model.frozen.clear();
-  model.experts = {};
   return describe(model);
 }
 

@@ -58,7 +58,7 @@ std::vector<Use> evaluation_walk(const Layout& layout) {
 
 std::vector<Use> training_walk(const Layout& layout, const RecomputePlan& plan) {
   std::vector<Use> walk = evaluation_walk(layout);
-  for (size_t i = layout.operations().size(); i-- > layout.first_trained();) {
+  for (size_t i = layout.operations().size(); i-- > layout.first_backward();) {
     const Operation& operation = layout.operations()[i];
     Use use = {.pass = Pass::backward, .operation = i, .unit = operation.unit};
     use.writes_gradient = layout.unit(use.unit).trained_elements > 0;

@@ -34,8 +34,8 @@ struct Use {
 };
 
 // Returns the uses of one micro-batch of training: all operations in forward, then the classifier,
-// then the operations in backward from the last to the first that has something to train
-// (Layout::first_trained); frozen embeddings have no backward. Before a transformer block's
+// then the operations in backward from the last to Layout::first_backward(); frozen embeddings have
+// no backward. Before a transformer block's
 // backward comes its recompute, if the plan asks for it. If blocks form a group, the recompute uses
 // of all of them come in the order of forward, before the backward of the group's last block. If no
 // other operation of this layout uses the classifier's unit, backward begins with a use that only

@@ -69,6 +69,7 @@ void PipelineExecutor::run_action(size_t index, const Step& step) {
   switch (kind) {
     case ActionKind::recv_activation: {
       const TensorView input = model_.input(buffer, chunk);
+      activation_sent_[buffer].wait(stream);
       if (!is_local) return timed_recv(action, input);
       return copy(stream, input, model_.output(buffer_of(chunk - 1, micro_batch), chunk - 1));
     }
@@ -112,6 +113,7 @@ void PipelineExecutor::forward(const Action& action, const Step& step) {
   const auto& [kind, micro_batch, buffer, peer, chunk] = action;
   const auto begin = Clock::now();
   buffer_of(chunk, micro_batch) = buffer;
+  activation_sent_[buffer].wait(context_.stream);  // by a chunk without backward
   if (model_.needs_tokens(chunk)) {
     const size_t before = micro_batch * context_.config.micro_batch_size;
     model_.load(Split::train, step.number, step.first_sequence + before, buffer);

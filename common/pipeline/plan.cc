@@ -1,5 +1,6 @@
 #include "common/pipeline/plan.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "common/schedule/build.h"
@@ -17,8 +18,17 @@ ModelPartition PipelinePlan::operations_of(size_t stage) const {
 
 void PipelinePlan::complete(const ModelConfig& config, const Schedule& work) {
   const size_t last = placement.chunk_of(placement.num_virtual_stages() - 1).stage;
-  const bool shares_units = !Layout(config, 1, operations_of(last)).shared_units().empty();
+  const ModelDescription model = describe(config);
+  const bool shares_units = !Layout(model, 1, operations_of(last)).shared_units().empty();
   schedule = ladder::complete(work, placement, shares_units);
+  end_backward(model);
+}
+
+void PipelinePlan::end_backward(const ModelDescription& model) {
+  const size_t end = model.first_trained();
+  const auto has_backward = [&](const ModelPartition& chunk) { return chunk.end > end; };
+  const auto first = std::ranges::find_if(chunks, has_backward) - chunks.begin();
+  schedule = without_backward(schedule, placement, static_cast<size_t>(first), links);
 }
 
 PipelineStage::PipelineStage(std::shared_ptr<const PipelinePlan> plan_, const ModelConfig& config,
@@ -36,7 +46,7 @@ bool PipelineStage::sends_gradients(bool to_later) const {
   const ChunkPlacement& at = plan->placement;
   for (size_t chunk = 0; chunk < at.num_chunks; ++chunk) {
     const size_t own = at.virtual_stage_at(index, chunk);
-    if (own == 0) continue;
+    if (!chunks[chunk].sends_gradient()) continue;
     const size_t to = at.chunk_of(own - 1).stage;
     if (to_later ? to > index : to < index) return true;
   }

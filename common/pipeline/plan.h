@@ -26,6 +26,9 @@ struct PipelinePlan {
   // Sets the schedule to one with this work (common/schedule/build.h).
   // REQUIRES: the other members are set.
   void complete(const ModelConfig& config, const Schedule& work);
+  // Leaves out of the schedule the backward of chunks before which, and in which, nothing is
+  // trained. Their stages keep no activations for it.
+  void end_backward(const ModelDescription& model);
 };
 
 // A rank's place in the pipeline: its stage, and what it has there.

@@ -1,5 +1,6 @@
 #include "common/schedule/build.h"
 
+#include <deque>
 #include <map>
 #include <set>
 #include <utility>
@@ -58,6 +59,76 @@ class StageBuilder {
   size_t num_buffers_ = 0;
 };
 
+// Leaves out what one stage does for the backward of the virtual stages before `first`. A chunk
+// without backward holds up to `most_held` micro-batches whose output it has passed on.
+class BackwardCutter {
+ public:
+  BackwardCutter(const ChunkPlacement& placement, size_t stage, size_t first, size_t most_held)
+      : placement_(placement), stage_(stage), first_(first), most_held_(most_held) {}
+
+  void add(Action action) {
+    if (action.kind == ActionKind::reduce_embedding) return actions_.push_back(action);
+    const size_t v = placement_.virtual_stage_at(stage_, action.chunk);
+    const Holder holder = {action.chunk, action.micro_batch};
+    const bool begins =
+        action.kind == ActionKind::recv_activation || action.kind == ActionKind::forward;
+    if (begins && !held_.contains(holder)) take_buffer(holder);
+    if (!is_left_out(action, v)) {
+      action.buffer = buffers_.at(holder);
+      actions_.push_back(action);
+    }
+    const bool is_local = action.peer == stage_;
+    if (action.kind == ActionKind::send_activation && !is_local) pass_on(holder);
+    if (action.kind == ActionKind::recv_activation && is_local) {
+      pass_on({action.chunk - 1, action.micro_batch});
+    }
+    if (action.kind == ActionKind::backward || action.kind == ActionKind::backward_weight) {
+      release(holder);
+    }
+  }
+
+  StageSchedule take() { return std::move(actions_); }
+
+ private:
+  using Holder = std::pair<size_t, size_t>;  // a chunk and its micro-batch
+
+  bool is_left_out(const Action& action, size_t v) const {
+    if (v == first_) return action.kind == ActionKind::send_gradient;
+    return v < first_ && (moves_gradient(action.kind) || makes_gradient(action.kind) ||
+                          action.kind == ActionKind::backward_weight);
+  }
+
+  void take_buffer(const Holder& holder) {
+    if (free_.empty()) free_.insert(num_buffers_++);
+    buffers_[holder] = *free_.begin();
+    held_.insert(holder);
+    free_.erase(free_.begin());
+  }
+
+  // Another virtual stage has the micro-batch's output, or is being sent it.
+  void pass_on(const Holder& holder) {
+    const size_t chunk = holder.first;
+    if (placement_.virtual_stage_at(stage_, chunk) >= first_) return;
+    passed_on_[chunk].push_back(holder);
+    if (passed_on_[chunk].size() < most_held_) return;
+    release(passed_on_[chunk].front());
+    passed_on_[chunk].pop_front();
+  }
+
+  void release(const Holder& holder) {
+    if (held_.erase(holder) > 0) free_.insert(buffers_.at(holder));
+  }
+
+  ChunkPlacement placement_;
+  size_t stage_, first_, most_held_;
+  StageSchedule actions_;
+  std::map<Holder, size_t> buffers_;
+  std::set<Holder> held_;                           // that have their buffer still
+  std::map<size_t, std::deque<Holder>> passed_on_;  // by chunk
+  std::set<size_t> free_;
+  size_t num_buffers_ = 0;
+};
+
 }  // namespace
 
 Schedule complete(const Schedule& work, const ChunkPlacement& placement, bool reduces_embedding) {
@@ -74,6 +145,27 @@ Schedule complete(const Schedule& work, const ChunkPlacement& placement, bool re
     schedule[last].push_back({.kind = ActionKind::reduce_embedding, .peer = 0});
   }
   return schedule;
+}
+
+Schedule without_backward(const Schedule& schedule, const ChunkPlacement& placement, size_t first,
+                          Links links) {
+  if (first == 0) return schedule;
+  for (size_t most_held = 1;; ++most_held) {
+    Schedule cut;
+    size_t longest = 0;
+    for (size_t stage = 0; stage < schedule.size(); ++stage) {
+      BackwardCutter cutter(placement, stage, first, most_held);
+      for (const Action& action : schedule[stage]) cutter.add(action);
+      cut.push_back(cutter.take());
+      longest = std::max(longest, schedule[stage].size());
+    }
+    try {
+      simulate(cut, uniform_costs(1, 1), links);
+      return cut;
+    } catch (const Error&) {
+      if (most_held > longest) throw;
+    }
+  }
 }
 
 Costs costs_of(const ChunkPlacement& placement, const std::vector<VirtualStageTimes>& times,

@@ -16,6 +16,16 @@ namespace ladder {
 // reduce_embedding, unless they are one stage.
 Schedule complete(const Schedule& work, const ChunkPlacement& placement, bool reduces_embedding);
 
+// Returns the schedule without the backward of the virtual stages before `first`, where nothing is
+// trained: without their work, without its messages, and without the gradient that `first` would
+// send. A micro-batch leaves such a chunk's buffer with its output, which the next virtual stage
+// receives. So the buffers are dealt out anew, each micro-batch again gets the lowest that is free,
+// and the next one waits for the buffer (simulate.h). Where stages would wait for each other for
+// ever, as in a ring, chunks hold their last micro-batches longer: as few as are enough, and none
+// longer than in `schedule`.
+Schedule without_backward(const Schedule& schedule, const ChunkPlacement& placement, size_t first,
+                          Links links);
+
 // The time that a virtual stage takes for one micro-batch, in any unit. A backward that is not
 // split takes as long as its two halves.
 struct VirtualStageTimes {

@@ -12,8 +12,9 @@ namespace ladder {
 namespace {
 
 // Returns what is done with a micro-batch at a virtual stage, in order. `splits`: backward runs
-// in two halves.
-StageSchedule chain_of(const ChunkPlacement& placement, size_t v, bool splits) {
+// in two halves. Virtual stages before `first_backward` have none.
+StageSchedule chain_of(const ChunkPlacement& placement, size_t v, size_t first_backward,
+                       bool splits) {
   const bool is_first = v == 0, is_last = v + 1 == placement.num_virtual_stages();
   const size_t before = is_first ? 0 : placement.chunk_of(v - 1).stage;
   const size_t after = is_last ? 0 : placement.chunk_of(v + 1).stage;
@@ -25,33 +26,30 @@ StageSchedule chain_of(const ChunkPlacement& placement, size_t v, bool splits) {
   add(!is_first, ActionKind::recv_activation, before);
   add(true, ActionKind::forward, 0);
   add(!is_last, ActionKind::send_activation, after);
+  if (v < first_backward) return chain;
   add(!is_last, ActionKind::recv_gradient, after);
   add(true, splits ? ActionKind::backward_input : ActionKind::backward, 0);
-  add(!is_first, ActionKind::send_gradient, before);
+  add(v > first_backward, ActionKind::send_gradient, before);
   add(splits, ActionKind::backward_weight, 0);
   return chain;
-}
-
-// A micro-batch at a virtual stage, as in "chunk 1 of micro-batch 3".
-std::string describe_holder(const Action& holder) {
-  return holder.chunk == 0 ? concat("micro-batch ", holder.micro_batch)
-                           : concat("chunk ", holder.chunk, " of micro-batch ", holder.micro_batch);
 }
 
 // Checks the actions of one stage, one after the other.
 class StageChecker {
  public:
   StageChecker(size_t stage, const Schedule& schedule, const ChunkPlacement& placement,
-               size_t num_micro_batches, size_t max_in_flight, std::vector<std::string>& problems)
+               size_t num_micro_batches, size_t max_in_flight, size_t first_backward,
+               std::vector<std::string>& problems)
       : stage_(stage),
         placement_(placement),
         actions_(schedule[stage]),
         max_in_flight_(max_in_flight),
         num_micro_batches_(num_micro_batches),
+        first_backward_(first_backward),
         holder_(num_buffers(actions_)),
         problems_(problems) {
     for (size_t chunk = 0; chunk < placement.num_chunks; ++chunk) {
-      const Progress begin = {.chain = chain_of(placement, virtual_stage_of(chunk), false)};
+      const Progress begin = {.chain = chain_of(chunk, false)};
       progress_.emplace_back(num_micro_batches, begin);
     }
   }
@@ -80,6 +78,9 @@ class StageChecker {
     bool is_broken = false;
   };
 
+  StageSchedule chain_of(size_t chunk, bool splits) const {
+    return ladder::chain_of(placement_, virtual_stage_of(chunk), first_backward_, splits);
+  }
   size_t virtual_stage_of(size_t chunk) const { return placement_.virtual_stage_at(stage_, chunk); }
   Progress& progress_of(const Action& action) {
     return progress_[action.chunk][action.micro_batch];
@@ -101,7 +102,7 @@ class StageChecker {
     }
     if (action.kind == ActionKind::backward_input &&
         progress.chain[progress.done].kind == ActionKind::backward) {
-      progress.chain = chain_of(placement_, virtual_stage_of(action.chunk), true);
+      progress.chain = chain_of(action.chunk, true);
     }
     Action due = progress.chain[progress.done];
     due.micro_batch = action.micro_batch;
@@ -119,8 +120,7 @@ class StageChecker {
     Progress& progress = progress_of(action);
     std::optional<Action>& holder = holder_[action.buffer];
     if (action.kind == progress.chain.front().kind) {
-      if (holder)
-        report(action, concat("buffer ", action.buffer, " holds ", describe_holder(*holder)));
+      if (holder) report(action, concat("buffer ", action.buffer, " holds ", holder_of(*holder)));
       holder = action;
       progress.buffer = action.buffer;
       if (++num_in_flight_ > max_in_flight_) {
@@ -129,10 +129,23 @@ class StageChecker {
     } else if (action.buffer != progress.buffer) {
       report(action, concat("buffer ", action.buffer, ", but it is in buffer ", progress.buffer));
     }
+    const bool is_local = action.peer == stage_;
     if (action.kind == ActionKind::backward || action.kind == ActionKind::backward_weight) {
-      holder_[progress.buffer].reset();
-      --num_in_flight_;
+      free_buffer(action.chunk, action.micro_batch);
+    } else if (action.kind == ActionKind::send_activation && !is_local) {
+      pass_on(action.chunk, action.micro_batch);
+    } else if (action.kind == ActionKind::recv_activation && is_local) {
+      pass_on(action.chunk - 1, action.micro_batch);
     }
+  }
+
+  // The output of a chunk is with the next virtual stage, or on its way. (simulate() waits for it.)
+  void pass_on(size_t chunk, size_t micro_batch) {
+    if (virtual_stage_of(chunk) < first_backward_) free_buffer(chunk, micro_batch);
+  }
+  void free_buffer(size_t chunk, size_t micro_batch) {
+    holder_[progress_[chunk][micro_batch].buffer].reset();
+    --num_in_flight_;
   }
 
   // A micro-batch's gradient enters the buffer at recv_gradient, or at backward of the last virtual
@@ -142,9 +155,9 @@ class StageChecker {
     const bool is_last = v + 1 == placement_.num_virtual_stages(),
                makes = makes_gradient(action.kind);
     const bool fills = is_last ? makes : action.kind == ActionKind::recv_gradient;
-    const bool uses_up = v == 0 ? makes : action.kind == ActionKind::send_gradient;
+    const bool uses_up = v == first_backward_ ? makes : action.kind == ActionKind::send_gradient;
     if (fills && gradient_) {
-      report(action, concat("the gradient buffer still holds ", describe_holder(*gradient_)));
+      report(action, concat("the gradient buffer still holds ", holder_of(*gradient_)));
     }
     if (fills) gradient_ = action;
     if (uses_up) gradient_.reset();
@@ -161,10 +174,10 @@ class StageChecker {
   size_t last_stage() const {
     return placement_.chunk_of(placement_.num_virtual_stages() - 1).stage;
   }
-  // Returns whether this stage has the first or the last virtual stage, and another stage the other
-  // one.
+  // Returns whether this stage has the first or the last virtual stage, another stage the other
+  // one, and both have backward.
   bool sums_embedding() const {
-    return last_stage() != 0 && (stage_ == 0 || stage_ == last_stage());
+    return first_backward_ == 0 && last_stage() != 0 && (stage_ == 0 || stage_ == last_stage());
   }
 
   void check_end() {
@@ -191,7 +204,7 @@ class StageChecker {
   size_t stage_;
   ChunkPlacement placement_;
   const StageSchedule& actions_;
-  size_t max_in_flight_, num_micro_batches_;
+  size_t max_in_flight_, num_micro_batches_, first_backward_;
   std::vector<std::vector<Progress>> progress_;  // by chunk and micro-batch
   std::vector<std::optional<Action>> holder_;    // by buffer: the action that has put something in
   std::optional<Action> gradient_;               // the action that has filled the gradient buffer
@@ -199,72 +212,17 @@ class StageChecker {
   std::vector<std::string>& problems_;
 };
 
-// What a message carries: the chunk of the virtual stage that it leaves (activations) or reaches
-// (gradients), and the micro-batch.
-using Content = std::pair<size_t, size_t>;
-// For each sender, receiver and kind of send: the contents in the order of the messages.
-using Messages = std::map<std::tuple<size_t, size_t, ActionKind>, std::vector<Content>>;
-
-std::string text_of(const Content& content) {
-  return describe_holder({.micro_batch = content.second, .chunk = content.first});
-}
-
-ActionKind send_of(ActionKind recv) {
-  return recv == ActionKind::recv_activation ? ActionKind::send_activation
-                                             : ActionKind::send_gradient;
-}
-
-// Returns the chunk of the virtual stage before the boundary that a message of stage s crosses.
-size_t chunk_before(const ChunkPlacement& placement, size_t s, const Action& message) {
-  const bool is_before =
-      message.kind == ActionKind::send_activation || message.kind == ActionKind::recv_gradient;
-  const size_t v = placement.virtual_stage_at(s, message.chunk);
-  return is_before || v == 0 ? message.chunk : placement.chunk_of(v - 1).chunk;
-}
-
-}  // namespace
-
-// simulate() checks messages from a stage to itself.
-std::vector<std::string> check_messages(const Schedule& schedule, const ChunkPlacement& placement) {
-  std::vector<std::string> problems;
-  Messages sent, received;
-  for (size_t s = 0; s < schedule.size(); ++s) {
-    for (const Action& action : schedule[s]) {
-      const auto& [kind, micro_batch, buffer, peer, chunk] = action;
-      if (peer == s || !(is_send(kind) || is_recv(kind))) continue;
-      const Content content = {chunk_before(placement, s, action), micro_batch};
-      if (is_send(kind)) sent[{s, peer, kind}].push_back(content);
-      if (is_recv(kind)) received[{peer, s, send_of(kind)}].push_back(content);
-    }
-  }
-  for (const auto& [key, contents] : received) sent[key];  // so that `sent` has all keys
-  for (const auto& [key, ours] : sent) {
-    const auto& [from, to, kind] = key;
-    const std::vector<Content>& theirs = received[key];
-    const std::string between = concat("stage ", from, " to ", to, ", ", name_of(kind), ": ");
-    if (ours.size() != theirs.size()) {
-      problems.push_back(
-          concat(between, ours.size(), " are sent and ", theirs.size(), " received"));
-    }
-    const auto [a, b] = std::ranges::mismatch(ours, theirs);
-    if (a != ours.end() && b != theirs.end()) {
-      problems.push_back(
-          concat(between, text_of(*a), " is sent where ", text_of(*b), " is received"));
-    }
-  }
-  return problems;
-}
-
-namespace {
-
 std::vector<std::string> check_with(Links links, const Schedule& schedule,
                                     const ChunkPlacement& placement, size_t num_micro_batches,
-                                    const std::vector<size_t>& max_in_flight) {
+                                    const std::vector<size_t>& max_in_flight,
+                                    size_t first_backward) {
   check(max_in_flight.size() == schedule.size(), "check_schedule: one bound a stage");
   check(placement.num_stages == schedule.size(), "check_schedule: another number of stages");
   std::vector<std::string> problems;
   for (size_t s = 0; s < schedule.size(); ++s) {
-    StageChecker(s, schedule, placement, num_micro_batches, max_in_flight[s], problems).run();
+    StageChecker(s, schedule, placement, num_micro_batches, max_in_flight[s], first_backward,
+                 problems)
+        .run();
   }
   const std::vector<std::string> of_messages = check_messages(schedule, placement);
   problems.insert(problems.end(), of_messages.begin(), of_messages.end());
@@ -280,14 +238,16 @@ std::vector<std::string> check_with(Links links, const Schedule& schedule,
 
 std::vector<std::string> check_schedule(const Schedule& schedule, const ChunkPlacement& placement,
                                         size_t num_micro_batches,
-                                        const std::vector<size_t>& max_in_flight) {
-  return check_with(Links::many, schedule, placement, num_micro_batches, max_in_flight);
+                                        const std::vector<size_t>& max_in_flight,
+                                        size_t first_backward) {
+  return check_with(Links::many, schedule, placement, num_micro_batches, max_in_flight,
+                    first_backward);
 }
 
 std::vector<std::string> check_schedule(const Schedule& schedule, size_t num_micro_batches,
                                         const std::vector<size_t>& max_in_flight) {
   return check_with(Links::few, schedule, {.num_stages = schedule.size()}, num_micro_batches,
-                    max_in_flight);
+                    max_in_flight, 0);
 }
 
 }  // namespace ladder

@@ -5,6 +5,7 @@
 
 #include "common/schedule/balance.h"
 #include "kernels/runtime/check.h"
+#include "kernels/runtime/cost.h"
 
 namespace ladder {
 namespace {
@@ -36,6 +37,27 @@ std::vector<size_t> blocks_of(const ModelDescription& model) {
   return blocks;
 }
 
+// Returns the FLOP of one operation's products in forward and backward.
+double operation_flops(const ModelDescription& model, size_t index) {
+  const Operation& operation = model.operations[index];
+  if (model.config.frozen.empty()) return 3 * operation.forward_flops;
+  double weights = 0, trained = 0;
+  for (const ParameterSpec& parameter : model.units[operation.unit].parameters) {
+    if (parameter.shape.num_dims() < 2) continue;
+    weights += number_of(parameter.shape.num_elements());
+    trained += parameter.trainable ? number_of(parameter.shape.num_elements()) : 0;
+  }
+  const bool classifies = operation.kind == OperationKind::classifier;
+  const size_t end = model.first_trained();  // whose input's gradient no classifier computes
+  const bool reaches = index > end || (index == end && !classifies);
+  // A block has the products of attention, too, whose backward is twice as much.
+  const bool is_block = operation.kind == OperationKind::block;
+  const double linear = is_block ? 2 * weights : operation.forward_flops;
+  const double core = operation.forward_flops - linear;
+  const double of_weights = weights > 0 ? linear * trained / weights : 0;
+  return (reaches ? 2 * linear + 3 * core : linear + core) + of_weights;
+}
+
 // Returns the number of transformer blocks on each stage of the best cut.
 std::vector<size_t> best_layers(const ModelDescription& model, size_t num_stages) {
   std::vector<size_t> layers;
@@ -52,8 +74,15 @@ std::vector<size_t> best_layers(const ModelDescription& model, size_t num_stages
 double part_flops(const ModelDescription& model, const ModelPartition& part) {
   double flops = 0;
   for (size_t i = 0; i < model.operations.size(); ++i) {
-    if (!part.has(i)) continue;
-    flops += 3 * model.operations[i].forward_flops;
+    if (part.has(i)) flops += operation_flops(model, i);
+  }
+  return flops;
+}
+
+double forward_flops(const ModelDescription& model, const ModelPartition& part) {
+  double flops = 0;
+  for (size_t i = 0; i < model.operations.size(); ++i) {
+    if (part.has(i)) flops += model.operations[i].forward_flops;
   }
   return flops;
 }

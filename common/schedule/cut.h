@@ -8,8 +8,12 @@
 namespace ladder {
 
 // Returns the FLOP of the part's matrix products for one token in forward and backward. Backward
-// has twice as many as forward.
+// has twice as many as forward; of what is frozen only those that lead to something trained
+// (ModelDescription::flops_per_token).
 double part_flops(const ModelDescription& model, const ModelPartition& part);
+
+// Returns those of forward.
+double forward_flops(const ModelDescription& model, const ModelPartition& part);
 
 // Returns the largest number of stages that the model can be cut into. A stage has at least one
 // operation, and the classifier stays with the final norm.

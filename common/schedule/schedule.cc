@@ -68,6 +68,11 @@ std::string describe(const Action& action) {
   return text;
 }
 
+std::string holder_of(const Action& action) {
+  const std::string micro_batch = concat("micro-batch ", action.micro_batch);
+  return action.chunk == 0 ? micro_batch : concat("chunk ", action.chunk, " of ", micro_batch);
+}
+
 size_t num_buffers(const StageSchedule& stage) {
   size_t buffers = 0;
   for (const Action& action : stage) buffers = std::max(buffers, action.buffer + 1);

@@ -77,6 +77,9 @@ size_t link_of(size_t stage, const Action& message);
 // the chunk unless that is the first one.
 std::string describe(const Action& action);
 
+// Names what an action works on, as in "micro-batch 3" or "chunk 1 of micro-batch 3".
+std::string holder_of(const Action& action);
+
 // Returns for how many micro-batches' activations the stage must have memory. Each chunk of a
 // micro-batch counts.
 size_t num_buffers(const StageSchedule& stage);

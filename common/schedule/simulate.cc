@@ -29,6 +29,7 @@ struct Stage {
   std::set<std::tuple<ActionKind, size_t, size_t>> kept;
   // Eager messages that it has not received: by sender and kind when each is there, in order.
   std::map<std::pair<size_t, bool>, std::deque<double>> arrivals;
+  std::map<size_t, size_t> leaving;  // by activation buffer: the action that last sent from it
 
   bool is_quiet(size_t first_channel = 0) const {
     return std::all_of(channels.begin() + static_cast<ptrdiff_t>(first_channel), channels.end(),
@@ -88,6 +89,7 @@ class Simulation {
     Stage& stage = stages_[s];
     switch (action->kind) {
       case ActionKind::forward:
+        return take_buffer(s, *action) && compute(s, stage.clock);
       case ActionKind::backward_weight:
         return compute(s, stage.clock);
       case ActionKind::backward:
@@ -95,10 +97,27 @@ class Simulation {
         return has_gradient_buffer(stage) && compute(s, gradient_buffer_at(stage));
       case ActionKind::reduce_embedding:
         return reduce(s, *action);
+      case ActionKind::recv_activation:
+        if (!take_buffer(s, *action)) return false;
+        [[fallthrough]];
       default:
         if (action->peer == s) return keep_message(s, *action);
         return is_eager_ ? pass_message(s, *action) : begin_message(s, *action);
     }
+  }
+
+  // Waits until what has been sent from the action's activation buffer has gone. Returns false if
+  // it has not begun to.
+  bool take_buffer(size_t s, const Action& action) {
+    Stage& stage = stages_[s];
+    const auto last = stage.leaving.find(action.buffer);
+    if (last == stage.leaving.end()) return true;
+    const std::deque<size_t>& outstanding =
+        stage.channels[channel_of(s, schedule_[s][last->second])].outstanding;
+    if (std::ranges::find(outstanding, last->second) != outstanding.end()) return false;
+    stage.clock = std::max(stage.clock, timeline_[s][last->second].end);
+    stage.leaving.erase(last);
+    return true;
   }
 
   // Return whether the gradient buffer may be overwritten, and from when on.
@@ -169,6 +188,7 @@ class Simulation {
       if (!outstanding.empty()) return false;
       stage.clock = std::max(stage.clock, channel.free_at);
     }
+    if (action.kind == ActionKind::send_activation) stage.leaving[action.buffer] = stage.next;
     outstanding.push_back(stage.next);
     timeline_[s][stage.next].begin = stage.clock;
     if (is_send(action.kind)) ++stage.next;
@@ -262,22 +282,6 @@ class Simulation {
 };
 
 }  // namespace
-
-Costs uniform_costs(double forward, double backward, double message) {
-  return [=](size_t, const Action& action) {
-    switch (action.kind) {
-      case ActionKind::forward:
-        return forward;
-      case ActionKind::backward:
-        return backward;
-      case ActionKind::backward_input:
-      case ActionKind::backward_weight:
-        return backward / 2;
-      default:
-        return message;
-    }
-  };
-}
 
 Timeline simulate(const Schedule& schedule, const Costs& costs, Links links) {
   return Simulation(schedule, costs, links).run();

@@ -5,13 +5,13 @@
 // receives in order: one begins when the last one has completed. A message is transferred when both
 // its send and its receive have begun; both complete together. Nothing is buffered on the way: MPI
 // may make any send wait for its receiver, and does so for large messages, so a schedule must not
-// rely on buffers. A message from a stage to itself takes no time, and must be sent before it is
-// received. reduce_embedding begins when both its stages have come to it and their sends have
-// completed, and blocks both stages.
+// rely on buffers. A micro-batch is put into an activation buffer only when the output that was
+// last sent from there has gone (unless messages are eager). A message from a stage to itself takes
+// no time, and must be sent before it is received. reduce_embedding begins when both its stages
+// have come to it and their sends have completed, and blocks both stages.
 #pragma once
 
-#include <functional>
-
+#include "common/schedule/costs.h"
 #include "common/schedule/timeline.h"
 
 namespace ladder {
@@ -26,14 +26,6 @@ namespace ladder {
 // eager As papers count: a message goes on its way when it is sent, waits for nobody and keeps
 //       nobody waiting, and lies at its receiver until that wants it. Gradients have a buffer each.
 enum class Links { few, many, eager };
-
-// Returns how long an action of `stage` takes by itself, in any unit of time. A message takes as
-// long as its send; the function is not called for receives. reduce_embedding takes the longer of
-// the two stages' times.
-using Costs = std::function<double(size_t stage, const Action& action)>;
-// Returns costs that are the same on all stages. Each half of backward takes half of its time, and
-// reduce_embedding takes as long as a message.
-Costs uniform_costs(double forward, double backward, double message = 0);
 
 // Returns the timeline of the schedule. If no stage can go on (also because of a send that nobody
 // receives), it throws an Error that says what every stage waits for. It also throws an Error if

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 #include <map>
+#include <set>
 
 #include "kernels/runtime/check.h"
 
@@ -21,10 +22,16 @@ Span extent_of(const Timeline& timeline) {
 
 HeldOverTime held_over_time(const StageSchedule& stage, const std::vector<Span>& spans) {
   std::map<double, int> changes;
+  std::set<size_t> chunks;  // with backward
+  for (const Action& action : stage) {
+    if (makes_gradient(action.kind)) chunks.insert(action.chunk);
+  }
   for (size_t i = 0; i < stage.size(); ++i) {
     const ActionKind kind = stage[i].kind;
     if (kind == ActionKind::forward) ++changes[spans[i].begin];
-    const bool is_last = kind == ActionKind::backward || kind == ActionKind::backward_weight;
+    const bool is_last = chunks.contains(stage[i].chunk)
+                             ? kind == ActionKind::backward || kind == ActionKind::backward_weight
+                             : kind == ActionKind::send_activation;
     if (is_last) --changes[spans[i].end];
   }
   HeldOverTime held;

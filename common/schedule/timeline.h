@@ -23,8 +23,9 @@ Span extent_of(const Timeline& timeline);
 
 // For how many micro-batches a stage holds activations: times, and the number from then on.
 using HeldOverTime = std::vector<std::pair<double, size_t>>;
-// A buffer is taken when forward begins, and free when backward, or its half `weight`,
-// ends. Each chunk of a micro-batch counts. REQUIRES: the spans are those of the stage's actions.
+// A buffer is taken when forward begins, and free when backward, or its half `weight`, ends; of a
+// chunk without backward when the output has been sent. Each chunk of a micro-batch counts.
+// REQUIRES: the spans are those of the stage's actions.
 HeldOverTime held_over_time(const StageSchedule& stage, const std::vector<Span>& spans);
 
 // The bubble is the share of time, from 0 to 1, in which stages run neither forward nor backward.

@@ -12,6 +12,8 @@ class MemorySource {
   virtual ~MemorySource() = default;
   // Returns memory that is zero and aligned to 64 bytes, or null if there is no more.
   virtual void* allocate(size_t bytes) = 0;
+  // Stands in for allocate() on a rank that needs nothing where other ranks may.
+  virtual void allocate_nothing() {}
   // Frees memory. REQUIRES: allocate(bytes) returned `pointer`.
   virtual void release(void* pointer, size_t bytes) noexcept = 0;
 };

@@ -36,6 +36,7 @@ Tensor::Tensor(Memory& memory, Category category, DType dtype, const Shape& shap
     : source_(source), category_(category) {
   const size_t bytes = bytes_of(dtype, shape);
   if (bytes > 0) memory_ = &memory;
+  if (bytes == 0 && source != nullptr) source->allocate_nothing();
   view_ = TensorView(bytes > 0 ? memory.allocate(category, bytes, source) : nullptr, dtype,
                      memory.device(), shape);
 }

@@ -31,6 +31,8 @@ void Pipeline::run_action(const Action& action, const Step& step) {
     case ActionKind::send_activation:
       activation_sent_.wait(stream);
       activation_sent_ = send(groups_[Axis::pipeline], model_.output(buffer), action.peer);
+      // Without backward the next micro-batch gets the buffer.
+      if (!layout_.has_backward()) activation_sent_.wait(stream);
       return;
     case ActionKind::recv_gradient:
       gradient_sent_.wait(stream);  // the gradient is received into the buffer that is being sent
@@ -49,7 +51,7 @@ void Pipeline::run_action(const Action& action, const Step& step) {
     case ActionKind::reduce_embedding:
       for (size_t unit : layout_.shared_units()) {
         groups_[Axis::embedding]
-            .all_reduce(stream, unit_in_flat(layout_, unit, step.gradients),
+            .all_reduce(stream, unit_in_flat(layout_.trained(), unit, step.gradients),
                         {.purpose = Purpose::gradient})
             .wait(stream);
       }

@@ -37,6 +37,7 @@ std::shared_ptr<const PipelinePlan> plan_pipeline(const RunConfig& config, const
   const bool shares_units = !Layout(model, 1, plan.chunks.back()).shared_units().empty();
   plan.schedule =
       make_schedule(flags.schedule, grid.pipeline_size, config.num_micro_batches(1), shares_units);
+  plan.end_backward(model);
   return std::make_shared<const PipelinePlan>(std::move(plan));
 }
 

@@ -3,7 +3,6 @@
 #include <cmath>
 
 #include "common/train/flags/validators.h"
-#include "kernels/elementwise.h"
 
 namespace ladder {
 
@@ -24,7 +23,7 @@ StepResult PipelineTrainer::step() {
   Communicator& world = context_.ranks->world;
   ++state_.step;
   const double num_tokens = model_.counted_tokens(Split::train, state_.step);
-  fill(context_.stream, state_.gradients, 0);
+  state_.clear_gradients();
   pipeline_.run(
       {.number = state_.step, .token_weight = 1 / num_tokens, .gradients = state_.gradients});
   const double loss = sum_over(world, model_.total_loss()) / num_tokens;  // only the last has any

@@ -6,7 +6,6 @@
 #include "common/train/program/prediction.h"
 #include "common/train/report/report.h"
 #include "common/train/trainer/replicas.h"
-#include "kernels/elementwise.h"
 #include "lessons/07_tensor_parallel/slices.h"
 #include "lessons/09_3d_parallel/no_overlap.h"
 #include "lessons/09_3d_parallel/scattered_messages.h"
@@ -139,7 +138,7 @@ StepResult ThreeDTrainer::step() {
   ModelState& state = state_;
   ++state.step;
   const double num_tokens = model_.counted_tokens(Split::train, state.step);
-  fill(context_.stream, state.gradients, 0);
+  state.clear_gradients();
   const Hooks hooks = sync_->hooks();
   const auto summed = [&](size_t unit) {
     sync_->wait();  // the sum over replicas comes first, because it overlaps with backward

@@ -2,6 +2,7 @@
 
 #include <numeric>
 
+#include "common/model/train_choice.h"
 #include "common/train/flags/validators.h"
 
 namespace ladder {
@@ -50,7 +51,9 @@ size_t ExpertFlags::parallel_size_of(size_t num_ranks) const {
 }
 
 void ExpertFlags::adjust(RunConfig& run) {
+  const std::string choice = train_choice(run.model);
   run.model.experts = config(run.model.experts);
+  if (!choice.empty()) run.model.frozen = frozen_names(run.model, choice);
   experts = run.model.experts.num_experts;
   if (run.model.experts.every > run.model.num_layers) {
     throw UserError(concat("--moe-every ", run.model.experts.every, ": the model has only ",

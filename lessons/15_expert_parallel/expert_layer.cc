@@ -85,6 +85,7 @@ ExpertLayer::ExpertLayer(Memory& device, Memory& host, const Layout& layout, DTy
   statistics_ = make(full, 3 * r);
   sums_ = make(DType::fp64, sum_workspace_elements(r));
   sum_ = make(DType::fp64, 1);
+  adapters_ = make(dtype, 2 * arriving * widest_adapters(mlp_));
   const auto make_host = [&](DType type, size_t elements) {
     return Tensor(host, Category::workspace, type, {elements});
   };
@@ -206,11 +207,9 @@ void ExpertLayer::run(Stream& stream, Block& b, const BlockActivations& block,
   bring(stream, b, in, sent);
   for_experts(b, [&](size_t p, size_t first, size_t count) {
     const auto its = [&](const TensorView& all) { return all.rows(first, count); };
-    linear_forward(stream, its(fc), its(in), w[p + P::first_weight], w[p + P::first_bias],
-                   mlp_.first.out_first);
+    first_of(w, p).forward(stream, its(fc), its(in));
     mlp_core_forward(stream, mlp_.core, its(gelu), its(fc));
-    linear_forward(stream, its(out), its(gelu), w[p + P::second_weight], w[p + P::second_bias],
-                   mlp_.second.out_first);
+    second_of(w, p).forward(stream, its(out), its(gelu));
   });
   bring_back(stream, b, returned, out);
   combine_forward(stream, mlp[A::out], activations_of(block, kAttention)[A::out], returned,
@@ -233,14 +232,9 @@ void ExpertLayer::run_backward(Stream& stream, Block& b, TensorView d_norm, Cons
   bring(stream, b, d, sent);
   for_experts(b, [&](size_t p, size_t first, size_t count) {
     const auto its = [&](const TensorView& all) { return all.rows(first, count); };
-    linear_backward_input(stream, its(d_gelu), its(d), w[p + P::second_weight],
-                          mlp_.second.out_first);
-    linear_backward_weight(stream, g[p + P::second_weight], g[p + P::second_bias], its(d),
-                           its(gelu), mlp_.second.out_first);
+    second_of(w, p).backward(stream, its(d_gelu), g, its(d), its(gelu));
     mlp_core_backward(stream, mlp_.core, its(d_fc), its(d_gelu), its(fc));
-    linear_backward_input(stream, its(d), its(d_fc), w[p + P::first_weight], mlp_.first.out_first);
-    linear_backward_weight(stream, g[p + P::first_weight], g[p + P::first_bias], its(d_fc), its(in),
-                           mlp_.first.out_first);
+    first_of(w, p).backward(stream, its(d), g, its(d_fc), its(in));
   });
   bring_back(stream, b, sent, d);
   sum_assignments(stream, d_norm, sent, assignments);

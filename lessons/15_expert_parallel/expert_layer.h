@@ -5,6 +5,7 @@
 #include <map>
 
 #include "common/comm/communicator.h"
+#include "common/model/adapted_linear.h"
 #include "common/model/mixture.h"
 #include "kernels/router.h"
 #include "lessons/15_expert_parallel/routing.h"
@@ -76,6 +77,13 @@ class ExpertLayer final : public Mixture {
   // Calls body(expert, first, count) for each expert of this rank with its rows.
   template <class Body>
   void for_experts(const Block& b, Body body) const;
+  // Return the linear layers of an expert, whose parameters begin with this index.
+  AdaptedLinear first_of(const ConstUnitView& weights, size_t index) const {
+    return {mlp_.first, weights, index + ExpertParameter::first_weight, adapters_};
+  }
+  AdaptedLinear second_of(const ConstUnitView& weights, size_t index) const {
+    return {mlp_.second, weights, index + ExpertParameter::second_weight, adapters_};
+  }
   RoutingSizes sizes_of(const BlockActivations& block) const;
 
   Options options_;
@@ -86,7 +94,7 @@ class ExpertLayer final : public Mixture {
   std::map<size_t, Block> blocks_;  // by index of the block
   // Workspace on the device: by assignment, by arrival, by expert, by choice.
   Tensor rows_, sent_, arrived_, at_experts_, d_inner_, dweights_, dlogits_, statistics_, sums_,
-      sum_;
+      sum_, adapters_;
   Tensor host_experts_, host_assignments_, host_rows_, host_grouped_, host_arrived_,
       host_fractions_, host_counts_;
 };

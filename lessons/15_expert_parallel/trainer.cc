@@ -34,7 +34,8 @@ std::vector<Bucket> buckets_of(const Layout& layout, DType dtype, size_t bucket_
   for (const Bucket& bucket : make_buckets(layout, dtype, bucket_bytes)) {
     bool continues = false;
     for (size_t i = layout.units().size(); i-- > 0;) {
-      const Unit& unit = layout.unit(i);
+      const Unit& unit = layout.trained().unit(i);
+      if (unit.padded_elements == 0) continue;  // it is frozen
       const bool is_in =
           bucket.offset <= unit.offset && unit.offset < bucket.offset + bucket.num_elements;
       if (!is_in || is_divided(unit) != of_divided) {
@@ -153,7 +154,7 @@ StepResult ExpertParallelTrainer::step() {
 void ExpertParallelTrainer::update(const AdamWStep& step) {
   if (!in_shards_) return state_.update(step);
   std::vector<Work> gathers;
-  for (size_t unit = 0; unit < layout_.units().size(); ++unit) {
+  for (size_t unit : layout_.trained_units()) {
     const Axis axis = is_divided(layout_.unit(unit)) ? Axis::expert_data : Axis::data;
     state_.update(step, unit);
     gathers.push_back(gather_unit(state_, context_.ranks->on(axis), unit));
@@ -181,9 +182,9 @@ std::map<size_t, ExpertLayer::Load> ExpertParallelTrainer::loads() {
 }
 
 std::string ExpertParallelTrainer::report() {
-  std::string text = "\n  routers in the last step, means over tokens\n";
+  std::string text;
   for (const auto& [block, load] : loads()) {
-    if (load.num_tokens == 0) return "";
+    if (load.num_tokens == 0) continue;  // its backward has not run
     const double choices =
         load.num_tokens * static_cast<double>(context_.config.model.experts.per_token);
     std::string shares, dropped;
@@ -203,7 +204,7 @@ std::string ExpertParallelTrainer::report() {
                "    choices of each expert, %:", shares, "\n",
                format("    dropped: %.0f of %.0f choices", num_dropped, choices), dropped, "\n");
   }
-  return text;
+  return text.empty() ? "" : "\n  routers in the last step, means over tokens\n" + text;
 }
 
 }  // namespace ladder

@@ -79,27 +79,30 @@ void check_micro_batches(const RunConfig& config, const ProcessGrid& grid, Order
 }
 
 // Returns the times of the model chunks: as measured, or one unit for each of forward and the
-// halves.
+// halves. Chunks without backward have no halves; the others share what is measured of them.
 std::vector<VirtualStageTimes> times_of(const RunConfig& config,
                                         const std::vector<ModelPartition>& chunks,
                                         const ScheduleFlags& flags) {
   const ModelDescription model = describe(config.model);
-  double all = 0, classifier = 0;
+  double all = 0, classifier = 0, with_backward = 0;
   for (const Operation& operation : model.operations) {
     (operation.kind == OperationKind::classifier ? classifier : all) += operation.forward_flops;
   }
-  const std::vector<double> by_flops = {all, all, all, 3 * classifier, 0};
-  const std::vector<double>& whole = flags.times.empty() ? by_flops : flags.times;
   std::vector<VirtualStageTimes> times;
   for (const ModelPartition& chunk : chunks) {
-    const bool classifies = chunk.end >= model.operations.size();
-    double share = part_flops(model, chunk) / 3;
-    if (classifies) share -= classifier;
-    share /= all;
-    times.push_back({.forward = share * whole[0] + (classifies ? whole[3] : 0),
-                     .input = share * whole[1],
-                     .weight = share * whole[2]});
+    const double rest = chunk.end < model.operations.size() ? 0 : classifier;
+    const double share = (forward_flops(model, chunk) - rest) / all;
+    const double back = chunk.end > model.first_trained() ? share : 0;
+    with_backward += back;
+    times.push_back({share, back, back});
   }
+  const double part = model.first_trained() == 0 ? 1 : std::max(with_backward, 1e-9);
+  const std::vector<double> by_flops = {all, all * part, all * part, 3 * classifier, 0};
+  const std::vector<double>& whole = flags.times.empty() ? by_flops : flags.times;
+  for (auto& [forward, input, weight] : times) {
+    forward *= whole[0], input *= whole[1] / part, weight *= whole[2] / part;
+  }
+  times.back().forward += whole[3];
   return times;
 }
 

@@ -4,7 +4,6 @@
 
 #include "common/train/flags/validators.h"
 #include "common/train/program/prediction.h"
-#include "kernels/elementwise.h"
 
 namespace ladder {
 
@@ -34,9 +33,9 @@ StepResult ScheduleTrainer::step() {
   Communicator& world = context_.ranks->world;
   ++state_.step;
   const double num_tokens = model_.counted_tokens(Split::train, state_.step);
-  fill(context_.stream, state_.gradients, 0);
+  state_.clear_gradients();
   const auto gradient = [&](size_t unit) {
-    return unit_in_flat(stage_.layout, unit, state_.gradients.view());
+    return unit_in_flat(stage_.layout.trained(), unit, state_.gradients.view());
   };
   pipeline_.run({.number = state_.step,
                  .first_sequence = 0,

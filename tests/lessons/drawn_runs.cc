@@ -208,9 +208,8 @@ void Drawing::draw_head_norms() {
   std::swap(random_, norm_random_);
 }
 
-// Of every third run that can freeze anything: by numbers of their own. Others refuse it.
+// Of every third run, by numbers of their own.
 void Drawing::draw_train() {
-  if (stages_ > 1 || is_one_of({"15_expert_parallel"})) return;
   std::swap(random_, train_random_);
   if (one_in(3)) {
     const bool is_gpt2 = std::ranges::count(run_.flags, "rmsnorm") == 0;

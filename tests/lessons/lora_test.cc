@@ -99,6 +99,31 @@ TEST_CASE("with recomputation, context parallelism and one stage") {
   require_all(llama_config(24), llama_config(12));
 }
 
+// All stages run backward; that of the embeddings does nothing. Adapters of the heads' last layers
+// alone get their gradients in backward's first half.
+TEST_CASE("on the stages of a pipeline, in every schedule") {
+  for (const RunConfig& config : {gpt2_config(3), llama_config(3)}) {
+    RunConfig whole = config;
+    whole.micro_batch_size = 24;
+    const Record oracle = record_oracle(whole);
+    require_same<PipelineTrainer>(oracle, config, 2);
+    require_same<PipelineTrainer>(oracle, config, 4, {.schedule = ScheduleKind::gpipe});
+    // The first stage has embeddings alone, of which no gradient is wanted.
+    require_same<PipelineTrainer>(oracle, config, 2, {.stage_layers = {0, 4}});
+    for (const Order order : kOrders)
+      require_same<ScheduleTrainer>(oracle, config, 2, {.order = order});
+    ThreeDTrainer::Flags grid;
+    grid.tensor_parallel_size = grid.pipeline.pipeline_parallel_size = 2;
+    for (const Order order : {Order::one_f_one_b, Order::zb_h1}) {
+      for (const bool splits_tokens : {false, true}) {
+        grid.pipeline.order = order;
+        grid.sequence_parallel = splits_tokens;
+        require_same<ThreeDTrainer>(oracle, config, 4, grid);
+      }
+    }
+  }
+}
+
 TEST_CASE("in bf16 near lesson 01's fp64") {
   const Record exact = record_oracle(gpt2_config(24));
   Groups groups(2);

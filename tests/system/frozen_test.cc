@@ -38,8 +38,10 @@ TEST_CASE("a run says what it trains, and its tables hold; all lessons dump the 
   for (const char* kind : {"grad.", "exp_avg.", "exp_avg_sq."}) {
     CHECK(names_in(dumped, kind) == trained);
   }
-  for (const LessonRun& run :
-       {LessonRun{"05_zero3", 2}, {"09_3d_parallel", 4, {"--tensor-parallel-size", "2"}}}) {
+  for (const LessonRun& run : {LessonRun{"05_zero3", 2},
+                               {"09_3d_parallel", 4, {"--tensor-parallel-size", "2"}},
+                               {"08_pipeline_parallel", 2},
+                               {"16_pipeline_schedules", 2, {"--schedule", "zb-v"}}}) {
     const ProcessResult result = run.run(train + Flags{"--dump", run.lesson}, options);
     require_success(result);
     CHECK_THAT(result.out, ContainsSubstring("12,768 of 60,096 parameters"));
@@ -87,8 +89,6 @@ TEST_CASE("what cannot be trained so is refused in one line") {
   refused("01_single_gpu", 1, {"--train", "last-3"}, "--train last-3: the model has 2 blocks");
   refused("01_single_gpu", 1, {"--train", "lor"},
           "--train lor: expected all, bias, head, lora or last-K");
-  refused("09_3d_parallel", 2, {"--train", "last-1", "--pipeline-parallel-size", "2"},
-          "--train last-1: not where a pipeline cuts the model");
   check_user_error(
       run_process({lesson_path("19_planning"), "--cluster", "h100x8", "--train", "last-1"}),
       {"--train"});

@@ -162,6 +162,10 @@ std::vector<Scalar> ModelState::scalars() {
   return {{"step", &step}, {"updates", &optimizer.num_updates}};
 }
 
+void ModelState::clear_gradients() {
+  if (!gradients.view().empty()) fill(stream_of(gradients), gradients, 0);
+}
+
 double ModelState::squared_norm() {
   return grad_norm_.squared_norm(stream_of(gradients), rank_, gradients);
 }
@@ -173,6 +177,7 @@ void ModelState::update(const AdamWStep& adamw_step) {
     const std::vector<AdamWTensors> own = adamw_tensors_of(unit);
     all.insert(all.end(), own.begin(), own.end());
   }
+  if (all.empty()) return;  // on a pipeline's stage
   adamw(stream_of(updated_parameters()), all, adamw_step);
 }
 

@@ -49,6 +49,8 @@ class ModelState {
   // Sets the parameters that this rank holds to the values in the file of --init, or to those that
   // follow from the seed.
   void initialize();
+  // Sets the gradients to zero. A pipeline's stage may have none. Asynchronous.
+  void clear_gradients();
   // Returns the sum of the squares of the gradients that this rank owns. Synchronizes.
   double squared_norm();
   // Updates all units with AdamW. Asynchronous.

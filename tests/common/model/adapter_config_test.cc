@@ -88,6 +88,22 @@ TEST_CASE("settings that are not computed here are refused by name") {
   CHECK(fault({{"rank_pattern", Json::object()}, {"layers_to_transform", nullptr}}) == "");
 }
 
+TEST_CASE("adapters of experts have no place in such a file, and are refused by their name") {
+  const TestFolder folder;
+  const std::string path = folder.write(kAdapterConfig, adapter_config(model_with(kLora), ""));
+  ModelConfig model = model_with(kLora);
+  model.experts = {.num_experts = 2};
+  const std::string why =
+      "adapters of experts: peft's target_modules names layers, and transformers keeps a block's "
+      "experts in one tensor; leave the MLP's layers out of --lora-targets";
+  CHECK_THROWS_WITH(check_adapter_files(model), why);
+  CHECK_THROWS_WITH(read_adapter_config(folder.path(), model), path + ": " + why);
+  model.lora->targets = {"attn.c_attn"};
+  CHECK_NOTHROW(check_adapter_files(model));
+  folder.write(kAdapterConfig, adapter_config(model, ""));
+  CHECK(read_adapter_config(folder.path(), model) == *model.lora);
+}
+
 TEST_CASE("targets are layers of a block, by the names that peft knows") {
   const auto targets = [](const Json& names) {
     const TestFolder folder;

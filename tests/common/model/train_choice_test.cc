@@ -1,6 +1,8 @@
 // What --train freezes of both families, and what it refuses.
 #include "common/model/train_choice.h"
 
+#include "common/model/lora.h"
+
 #include "common/model/description.h"
 #include "tests/catch.h"
 #include "tests/common/model/support.h"
@@ -108,7 +110,8 @@ TEST_CASE("--train refuses what no model has, in one line") {
   CHECK(fault({1, 2, 8, 11, 5}, "last-2") == "--train last-2: the model has 1 block; take last-1");
   for (const std::string choice : {"", "heads", "last", "ALL", "all,bias", "Lora"}) {
     CHECK(fault(kGpt2, choice) ==
-          concat("--train ", choice, ": expected all, bias, head, lora or last-K, the last K blocks"));
+          concat("--train ", choice,
+                 ": expected all, bias, head, lora or last-K, the last K blocks"));
   }
   CHECK(fault(kGpt2, "head") == "--train head: the model has no head; --labels gives it one");
   CHECK(fault(kGpt2, "a\nb") ==
@@ -120,19 +123,54 @@ TEST_CASE("--train refuses what no model has, in one line") {
   CHECK(fault(llama_like(kGpt2), "last-3") == "");
 }
 
-TEST_CASE("experts are refused by the choice, before or after they are in the model") {
-  ModelConfig before = kGpt2, after = kGpt2;
-  before.experts = {.num_experts = 4};
-  for (const std::string choice : {"bias", "last-1"}) {
-    before.frozen = frozen_names(before, choice);
-    after.frozen = frozen_names(kGpt2, choice);
-    after.experts = before.experts;
-    for (const ModelConfig& model : {before, after}) {
-      CHECK_THROWS_WITH(describe(model), "--train " + choice +
-                                             ": not in a model with experts, whose backward "
-                                             "computes all gradients");
+TEST_CASE("of blocks with experts, routers and experts are frozen like the block") {
+  ModelConfig model = kGpt2;
+  model.experts = {.num_experts = 3, .every = 1};
+  model.lora = {.rank = 2, .alpha = 4, .targets = {"mlp.c_fc"}};
+  const std::string last = concat("h.", model.num_layers - 1, ".");
+  for (const std::string choice : {"bias", "last-1", "lora"}) {
+    CAPTURE(choice);
+    if (choice != "lora") model.lora.reset();
+    if (choice == "lora") model.lora = {.rank = 2, .alpha = 4, .targets = {"mlp.c_fc"}};
+    model.frozen = frozen_names(model, choice);
+    CHECK(train_choice(model) == choice);
+    for (const UnitSpec& unit : describe(model).units) {
+      for (const ParameterSpec& p : unit.parameters) {
+        CAPTURE(p.name);
+        CHECK(p.trainable == (choice == "bias" ? p.name.ends_with(".bias")
+                              : choice == "lora"
+                                  ? is_adapter(p.name)
+                                  : p.name.starts_with(last) || p.name.starts_with("ln_f")));
+      }
     }
   }
+}
+
+TEST_CASE("each expert has adapters of its own, under its name and in its numbers") {
+  ModelConfig model = kGpt2;
+  model.experts = {.num_experts = 3, .every = 1};
+  model.lora = {.rank = 2, .alpha = 4, .targets = {"mlp.c_fc", "mlp.c_proj"}};
+  CHECK(adapts_experts(model));
+  std::vector<std::string> names;
+  const ModelDescription described = describe(model);
+  for (const UnitSpec& unit : described.units) {
+    for (const ParameterSpec& p : unit.parameters) {
+      if (!is_adapter(p.name) || !unit.name.starts_with("h.1.")) continue;
+      CHECK(unit.name == "h.1.experts");
+      names.push_back(p.name.substr(unit.name.size()));
+    }
+  }
+  std::vector<std::string> expected;
+  for (const char* expert : {".0", ".1", ".2"}) {
+    for (const char* layer : {".c_fc", ".c_proj"}) {
+      for (const char* factor : {".lora_A.weight", ".lora_B.weight"}) {
+        expected.push_back(concat(expert, layer, factor));
+      }
+    }
+  }
+  CHECK(names == expected);
+  model.lora->targets = {"attn.c_attn"};
+  CHECK_FALSE(adapts_experts(model));
 }
 
 }  // namespace

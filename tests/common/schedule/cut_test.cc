@@ -1,6 +1,7 @@
 // Which operations the stages run.
 #include "common/schedule/cut.h"
 
+#include "common/model/train_choice.h"
 #include "kernels/runtime/check.h"
 #include "tests/catch.h"
 
@@ -53,6 +54,34 @@ TEST_CASE("the operations of parts add up to the model's, but for what are no ma
     const size_t first_block = m.positions == Positions::learned ? 2 : 1;
     CHECK(part_flops(model, {.first = 0, .end = first_block}) == 0);
   }
+}
+
+TEST_CASE("of what is frozen stages have the products that backward still runs") {
+  for (const char* choice : {"last-1", "last-3", "bias", "lora"}) {
+    CAPTURE(choice);
+    ModelConfig config = kGpt2.config;
+    if (choice == std::string("lora")) {
+      config.lora = {.rank = 8, .alpha = 16, .targets = {"attn.c_attn"}};
+    }
+    config.frozen = frozen_names(config, choice);
+    const ModelDescription model = describe(config);
+    // Biases and norms multiply no matrix: they count 2, 2 more where backward passes, 2 if
+    // trained.
+    double others = 0;
+    for (size_t i = 0; i < model.operations.size(); ++i) {
+      for (const ParameterSpec& p : model.units[model.operations[i].unit].parameters) {
+        if (p.shape.num_dims() > 1) continue;
+        others += (2.0 + (i >= model.first_trained() ? 2 : 0) + (p.trainable ? 2 : 0)) *
+                  static_cast<double>(p.shape.num_elements());
+      }
+    }
+    CHECK(part_flops(model, {}) == model.flops_per_token() - others);
+  }
+  // Of twelve blocks the last has all products, and eleven have a third of them.
+  ModelConfig last = kGpt2.config;
+  last.frozen = frozen_names(last, "last-1");
+  const Cut before = even(kGpt2, 2), after = even(describe(last), 2);
+  CHECK(after[1] > before[1]);
 }
 
 TEST_CASE("the cheapest cut knows what the classifier costs") {

@@ -289,6 +289,26 @@ TEST_CASE("a link has room for one gradient, and another one waits") {
   CHECK(timeline[1][2].begin == 8);
 }
 
+TEST_CASE("a micro-batch is put into a buffer when the output that was there has gone") {
+  // The second stage works for 6 before it receives, which takes 5.
+  const Schedule schedule = {
+      {{forward, 0, 0}, {send_activation, 0, 0, 1}, {forward, 1, 0}, {send_activation, 1, 0, 1}},
+      {{backward, 0}, {recv_activation, 0, 0, 0}, {recv_activation, 1, 1, 0}}};
+  const Timeline timeline = simulate(schedule, uniform_costs(1, 6, 5));
+  CHECK(timeline[0][1].end == 11);
+  CHECK(timeline[0][2].begin == 11);
+  // In another buffer it need not wait.
+  Schedule two = schedule;
+  two[0][2].buffer = two[0][3].buffer = 1;
+  CHECK(simulate(two, uniform_costs(1, 6, 5))[0][2].begin == 1);
+  CHECK(simulate(schedule, uniform_costs(1, 6, 5), Links::eager)[0][2].begin == 1);
+}
+
+TEST_CASE("without backward a stage holds a micro-batch until its output has gone") {
+  const StageSchedule forwards = {{forward, 0}, {send_activation, 0}, {forward, 1}};
+  CHECK(held_over_time(forwards, {{0, 1}, {1, 3}, {4, 5}}) == HeldOverTime{{0, 1}, {3, 0}, {4, 1}});
+}
+
 TEST_CASE("a stage holds a micro-batch from its forward's beginning to its backward's end") {
   const StageSchedule whole = {{forward, 0}, {forward, 1}, {backward, 0}, {backward, 1}};
   CHECK(held_over_time(whole, {{1, 2}, {3, 4}, {4, 6}, {7, 9}}) ==

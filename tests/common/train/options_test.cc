@@ -122,7 +122,8 @@ TEST_CASE("--train freezes what it does not name, of the model that the other fl
   CHECK(parse("--model nano --train bias").model.frozen.size() == 2 + 2 * 6 + 1);
   CHECK(fault("--train last-5") == "--train last-5: the model has 4 blocks; take last-1 to last-4");
   CHECK_THAT(fault("--model tiny-llama --train bias"), StartsWith("--train bias: "));
-  CHECK_THAT(fault("--train lor"), StartsWith("--train lor: expected all, bias, head, lora or last-K"));
+  CHECK_THAT(fault("--train lor"),
+             StartsWith("--train lor: expected all, bias, head, lora or last-K"));
   CHECK_THAT(fault("--train"), StartsWith("--train"));
 }
 

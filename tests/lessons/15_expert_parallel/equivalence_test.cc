@@ -1,5 +1,7 @@
 // Experts on one rank or on many compute the same, and a single expert is an MLP.
 
+#include "common/model/lora.h"
+#include "common/model/train_choice.h"
 #include "lessons/15_expert_parallel/trainer.h"
 #include "tests/catch.h"
 #include "tests/lessons/copies.h"
@@ -56,6 +58,76 @@ TEST_CASE("every expert-parallel size, with drops and without: what one rank com
       require_none(differences(expected, record, bounds_for(DType::fp64), config.optimizer));
     }
   }
+}
+
+// With --train, of GPT-2 or of a Llama, whose biases are not all there.
+RunConfig config_training(const std::string& choice, const std::string& targets, bool is_llama,
+                          size_t micro_batch, Experts::Flags flags) {
+  RunConfig config = equivalence_config(DType::fp64, micro_batch);
+  if (is_llama) config = with_llama_block(config, 1);
+  if (!targets.empty()) {
+    config.model.lora = {.rank = 3, .alpha = 7, .targets = lora_targets(config.model, targets)};
+    config.optimizer.learning_rate = 1e-2;
+    config.optimizer.clip_norm = 0.05;
+  }
+  config.model.frozen = frozen_names(config.model, choice);
+  Experts::adjust(flags, config);
+  return config;
+}
+
+TEST_CASE("with something frozen, or adapters of every expert: what one rank computes") {
+  const auto [choice, targets, is_llama] =
+      GENERATE(std::tuple("last-1", "", false), std::tuple("last-2", "", true),
+               std::tuple("bias", "", false), std::tuple("lora", "qkv", false),
+               std::tuple("lora", "qkv,fc,mlp-proj", false), std::tuple("lora", "fc", false),
+               std::tuple("lora", "q_proj,gate,down", true));
+  Experts::Flags flags = flags_with(2, 1.0, 1);
+  Communicator alone{std::make_unique<OneRank>()};
+  const Record expected = record_run<Experts>(config_training(choice, targets, is_llama, 24, flags),
+                                              alone, nullptr, flags);
+  for (const auto& [ranks, parallel_size, zero_stage] :
+       {std::tuple<size_t, size_t, int>{1, 1, 0}, {4, 2, 0}, {4, 4, 1}}) {
+    flags.experts.parallel_size = parallel_size;
+    flags.zero.stage = zero_stage;
+    INFO("--train " << choice << " " << targets << (is_llama ? ", Llama, " : ", ") << ranks
+                    << " ranks, " << parallel_size << " share the experts, ZeRO-" << zero_stage);
+    Groups groups(ranks);
+    const RunConfig config = config_training(choice, targets, is_llama, 3, flags);
+    const Record record = require_predicted<Experts>(config, groups, flags);
+    if (groups.group->rank() != 0) continue;
+    require_none(differences(expected, record, bounds_for(DType::fp64), config.optimizer));
+    CHECK(train_choice(config.model) == choice);
+    size_t gradients = 0;
+    for (const auto& [name, values] : record.tensors[0]) {
+      const bool is_gradient = name.starts_with("grad.");
+      gradients += is_gradient ? 1 : 0;
+      if (is_gradient && choice == std::string("lora")) CHECK(is_adapter(name));
+    }
+    CHECK(gradients > 0);
+  }
+}
+
+TEST_CASE("gradients are those of the adapters of a rank's experts, and so are their sums") {
+  constexpr size_t kRanks = 4, kExperts = 8, kBlocks = 2, C = 32, r = 4, kFp32 = 4;
+  const size_t size = GENERATE(1, 2, 4);
+  const Experts::Flags flags = flags_with(2, 0, size);
+  RunConfig config = equivalence_config(DType::fp32, 3);
+  config.model.lora = {
+      .rank = r, .alpha = 8, .targets = lora_targets(config.model, "qkv,fc,mlp-proj")};
+  config.model.frozen = frozen_names(config.model, kTrainLora);
+  Experts::Flags adjusted = flags;
+  Experts::adjust(adjusted, config);
+  const Prediction with = predict<Experts>(config, Experts::arrange(flags, kRanks, 0), flags);
+  const size_t shared = kBlocks * r * (C + 3 * C);
+  const size_t experts = kBlocks * kExperts / size * 2 * r * (C + 4 * C);
+  CHECK(with.device[Category::gradients] == kFp32 * (shared + experts));
+  CHECK(with.device[Category::optimizer] == 2 * kFp32 * (shared + experts));
+  const auto sums = [&](Axis axis) {
+    const auto found = with.step.find({Purpose::gradient, Collective::all_reduce, axis});
+    return found == with.step.end() ? 0 : found->second.payload_bytes;
+  };
+  CHECK(sums(Axis::data) == kFp32 * (shared + (size == 1 ? experts : 0)));
+  CHECK(sums(Axis::expert_data) == (size == 2 ? kFp32 * experts : 0));
 }
 
 TEST_CASE("ZeRO-1 with two shard groups: what one rank computes, in every layout") {

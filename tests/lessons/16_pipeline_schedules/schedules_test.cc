@@ -73,6 +73,29 @@ TEST_CASE("every schedule of every size is right, and uses just as many buffers 
   });
 }
 
+TEST_CASE("without the backward of its first virtual stages every schedule is right") {
+  for_each_size([](const Size& size) {
+    const auto& [order, at, m] = size;
+    if (m % 3 != 1 && m != at.num_stages) return;  // so that it takes seconds
+    const Schedule whole = complete(make_work(order, at, m), at, false);
+    REQUIRE(without_backward(whole, at, 0, Links::many) == whole);
+    for (size_t first = 1; first < at.num_virtual_stages(); ++first) {
+      CAPTURE(first);
+      const Schedule cut = without_backward(whole, at, first, Links::many);
+      const auto problems = check_schedule(cut, at, m, bounds_of(size), first);
+      REQUIRE((problems.empty() ? "" : problems.front()) == "");
+      REQUIRE_FALSE(check_schedule(whole, at, m, bounds_of(size), first).empty());
+      REQUIRE_FALSE(check_schedule(cut, at, m, bounds_of(size), first - 1).empty());
+      for (size_t s = 0; s < cut.size(); ++s) {
+        // A stage without any backward has one micro-batch; in a ring each chunk may need two.
+        const size_t last = at.virtual_stage_at(s, at.num_chunks - 1), chunks = at.num_chunks;
+        if (last >= first || at.is_v) continue;
+        REQUIRE(num_buffers(cut[s]) <= (chunks == 1 ? 1 : 2 * chunks));
+      }
+    }
+  });
+}
+
 // All times are whole numbers, so they are exact.
 TEST_CASE("on unit times a step takes as long as the formula says") {
   for_each_size([](const Size& size) {
