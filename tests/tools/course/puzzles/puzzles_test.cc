@@ -152,19 +152,19 @@ TEST_CASE("01.2 is AdamW's first moment, corrected") {
 }
 
 // Lets `units` micro-batches go through engines, each of which is a stage that only runs forward.
-// Messages take nothing. A micro-batch enters when that `most` before it has left. Returns when the
-// last one leaves.
+// Messages take nothing, and every micro-batch has its own buffer. A micro-batch enters when that
+// `most` before it has left. Returns when the last one leaves.
 double time_through(const Table& takes, size_t most) {
   using enum ActionKind;
   const size_t units = takes[0].size(), last = takes.size() - 1;
   Schedule schedule(takes.size());
   for (size_t k = 0; k < units; ++k) {
     for (size_t s = 0; s <= last; ++s) {
-      if (s > 0) schedule[s].push_back({recv_activation, k, 0, s - 1});
-      if (s == 0 && k >= most) schedule[s].push_back({recv_activation, k - most, 0, last});
-      schedule[s].push_back({forward, k});
-      if (s < last) schedule[s].push_back({send_activation, k, 0, s + 1});
-      if (s == last && k + most < units) schedule[s].push_back({send_activation, k, 0, 0});
+      if (s > 0) schedule[s].push_back({recv_activation, k, k, s - 1});
+      if (s == 0 && k >= most) schedule[s].push_back({recv_activation, k - most, units + k, last});
+      schedule[s].push_back({forward, k, k});
+      if (s < last) schedule[s].push_back({send_activation, k, k, s + 1});
+      if (s == last && k + most < units) schedule[s].push_back({send_activation, k, k, 0});
     }
   }
   const auto costs = [&](size_t stage, const Action& action) -> double {
