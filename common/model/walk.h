@@ -35,12 +35,11 @@ struct Use {
 
 // Returns the uses of one micro-batch of training: all operations in forward, then the classifier,
 // then the operations in backward from the last to Layout::first_backward(); frozen embeddings have
-// no backward. Before a transformer block's
-// backward comes its recompute, if the plan asks for it. If blocks form a group, the recompute uses
-// of all of them come in the order of forward, before the backward of the group's last block. If no
-// other operation of this layout uses the classifier's unit, backward begins with a use that only
-// says that its gradient is final. (A pipeline stage may run other micro-batches between forward
-// and backward of this one.)
+// no backward. Before a transformer block's backward comes its recompute, if the plan asks for it.
+// If blocks form a group, the recompute uses of all of them come in the order of forward, before
+// the backward of the group's last block. If no other operation of this layout uses the
+// classifier's unit, backward begins with a use that only says that its gradient is final. (A
+// pipeline stage may run other micro-batches between forward and backward of this one.)
 std::vector<Use> training_walk(const Layout& layout, const RecomputePlan& plan = {});
 
 // Returns the same walk with backward in two halves: all backward_input uses, which lead to the

@@ -20,9 +20,10 @@ namespace ladder {
 // - every message is received as the kind that was sent, and in the order of sending.
 // - no stages wait for each other for ever, even though messages are not buffered (simulate.h).
 // - a micro-batch is put into a buffer only when the one there has run backward (or
-//   backward_weight), and stays in it; and no stage holds more micro-batches, or uses more buffers, than allowed.
-//   Chunks of virtual stages before `first_backward` have no backward and no messages of gradients;
-//   there the buffer is free when the output has been passed on. That stage sends none either.
+//   backward_weight), and stays in it; and no stage holds more micro-batches, or uses more buffers,
+//   than allowed. Chunks of virtual stages before `first_backward` have no backward and no messages
+//   of gradients; there the buffer is free when the output has been passed on. That stage sends no
+//   gradient either.
 // - nothing is put into the stage's one gradient buffer before its contents have been used.
 // - reduce_embedding is the last action of the stages of the first and of the last virtual stage,
 //   if they are two stages and there is no stage without backward, and appears nowhere else.
