@@ -71,9 +71,7 @@ std::string flags_text(const ModelConfig& model) {
                             " --vocab ", vocab, " --sequence-length ", sequence_length);
   if (ffn > 0) text += concat(" --ffn ", ffn);
   if (untied) text += " --untied";
-  for (const std::string& label : labels) {
-    text += concat(&label == &labels.front() ? " --labels " : ",", one_line(label));
-  }
+  if (!labels.empty()) text += concat(" --labels ", listed(labels, ","));
   for (const auto& [choice, value] : chosen(model)) {
     text += concat(" ", choice->flag(), " ", value);
   }

@@ -183,4 +183,10 @@ std::function<std::vector<int32_t>(const std::string&)> encoder(const std::strin
   return [pairs = BytePairs(path)](const std::string& text) { return pairs.encode(text); };
 }
 
+std::vector<int32_t> byte_tokens(const std::string& text) {
+  std::vector<int32_t> tokens;
+  for (const char c : text) tokens.push_back(static_cast<uint8_t>(c));
+  return tokens;
+}
+
 }  // namespace ladder

@@ -1,4 +1,4 @@
-// Turns text into the tokens of a tokenizer.json.
+// Turns text into tokens: those of a tokenizer.json, or bytes.
 #pragma once
 
 #include <cstdint>
@@ -17,5 +17,8 @@ std::vector<int32_t> encode(const std::string& path, const std::string& text);
 
 // Returns a function that does the same with many texts, and reads the file once.
 std::function<std::vector<int32_t>(const std::string& text)> encoder(const std::string& path);
+
+// Returns the bytes of a text, which are its tokens without a tokenizer.
+std::vector<int32_t> byte_tokens(const std::string& text);
 
 }  // namespace ladder

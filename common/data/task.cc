@@ -23,12 +23,6 @@ void for_lines(std::string_view text, Body body) {
   }
 }
 
-std::string listed(const std::vector<std::string>& labels) {
-  std::string text;
-  for (const std::string& label : labels) text += (text.empty() ? "" : ", ") + one_line(label);
-  return text;
-}
-
 // Makes examples of a file's lines.
 class TaskReader {
  public:

@@ -68,6 +68,14 @@ std::string one_line(std::string_view bytes) {
   });
 }
 
+std::string listed(const std::vector<std::string>& items, std::string_view separator) {
+  std::string text;
+  for (const std::string& item : items) {
+    text += concat(&item == &items.front() ? "" : separator, one_line(item));
+  }
+  return text;
+}
+
 std::string quoted_name(std::string_view name) {
   using Json = nlohmann::json;
   constexpr size_t kMaxBytes = 100;

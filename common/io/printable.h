@@ -4,6 +4,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace ladder {
 
@@ -16,6 +17,9 @@ std::string printable(std::string_view bytes);
 // replaces, and line breaks and tabs, are written as \n, \t or \x1b. A longer text loses its
 // middle.
 std::string one_line(std::string_view bytes);
+
+// Returns the items so, with `separator` between them.
+std::string listed(const std::vector<std::string>& items, std::string_view separator = ", ");
 
 // Returns a name from a file for messages: in double quotes, in printable ASCII, cut after 100
 // bytes.

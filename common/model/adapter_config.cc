@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "common/io/json_file.h"
+#include "common/io/path.h"
 #include "common/io/printable.h"
 #include "common/model/lora.h"
 #include "common/model/published_families.h"
@@ -128,12 +129,10 @@ LoraConfig read_adapter_config(const std::string& folder, const ModelConfig& mod
       .targets = read_targets(file, json, model)};
   ModelConfig adapted = model;
   adapted.lora = lora;
-  try {
+  named_by(concat(path, ":").c_str(), [&] {
     check_lora(adapted);
     check_adapter_files(adapted);
-  } catch (const UserError& error) {
-    throw UserError(concat(path, ": ", error.what()));
-  }
+  });
   return lora;
 }
 

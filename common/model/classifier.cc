@@ -67,24 +67,22 @@ void loss_and_gradient(Stream& stream, const RowTile& tile, TensorView losses,
                 first_token, loss_scale);
 }
 
-// Writes hits: a target's logit, from which the row's maximum is taken off, is 0 where it is the
-// largest. There are few rows in an evaluation, so the host does it.
-void write_hits(Stream& stream, TensorView hits, ConstTensorView target_logit,
-                ConstTensorView targets) {
-  const Shape rows = hits.shape();
-  dispatch_accumulation(hits.dtype(), [&](auto zero) {
-    using T = decltype(zero);
-    std::vector<T> logits(rows[0]);
+// A target's logit, from which the row's maximum is taken off, is 0 where it is the largest. There
+// are few rows in an evaluation, so the host counts them.
+void count_hits(Stream& stream, ConstTensorView target_logit, ConstTensorView targets, Hits& hits) {
+  const Shape rows = targets.shape();
+  dispatch_accumulation(target_logit.dtype(), [&](auto zero) {
+    std::vector<decltype(zero)> logits(rows[0]);
     std::vector<int32_t> target(rows[0]);
-    const TensorView on_host(logits.data(), hits.dtype(), DeviceType::cpu, rows);
-    copy(stream, on_host, target_logit);
+    copy(stream, TensorView(logits.data(), target_logit.dtype(), DeviceType::cpu, rows),
+         target_logit);
     copy(stream, TensorView(target.data(), DType::int32, DeviceType::cpu, rows), targets);
     stream.synchronize();
     for (size_t r = 0; r < rows[0]; ++r) {
-      logits[r] = target[r] != kIgnored && logits[r] == 0 ? T{1} : T{0};
+      if (target[r] == kIgnored) continue;
+      ++hits.all;
+      if (logits[r] == 0) ++hits.right;
     }
-    copy(stream, hits, on_host);
-    stream.synchronize();
   });
 }
 
@@ -106,19 +104,17 @@ void classifier_forward_backward(Stream& stream, TensorView losses, TensorView d
 
 void classifier_forward(Stream& stream, TensorView losses, ConstTensorView x, ConstTensorView wte,
                         ConstTensorView targets, const ClassifierWorkspace& workspace,
-                        const TensorParallel& tensor, size_t first_token, Measure measure) {
+                        const TensorParallel& tensor, size_t first_token, Hits* hits) {
   for_row_tiles(x.shape()[0], workspace.logits.shape()[0], [&](size_t first, size_t count) {
     const RowTile tile = begin_tile(stream, workspace, x.rows(first, count), wte);
     const ConstTensorView t = targets.rows(first, count);
     if (tile.logits.dtype() != losses.dtype()) {  // exponentials would be rounded, too
-      check(measure == Measure::loss, "classifier_forward: no hits of rounded logits");
+      check(hits == nullptr, "classifier_forward: no hits of rounded logits");
       loss_and_gradient(stream, tile, losses.rows(first, count), t, 1, tensor, first_token);
       return;
     }
     exponentials(stream, tile, t, tensor, first_token);
-    if (measure == Measure::hit) {
-      return write_hits(stream, losses.rows(first, count), tile.target_logit(), t);
-    }
+    if (hits != nullptr) count_hits(stream, tile.target_logit(), t, *hits);
     cross_entropy_loss(stream, losses.rows(first, count), tile.sum(), tile.target_logit());
   });
 }

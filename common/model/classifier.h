@@ -41,16 +41,16 @@ void classifier_forward_backward(Stream& stream, TensorView losses, TensorView d
                                  double loss_scale, const ClassifierWorkspace& workspace,
                                  const TensorParallel& tensor, size_t first_token);
 
-// What an evaluation computes for each row: its loss, or whether it is right: 1 if the target
-// counts and no other logit is above the target's, otherwise 0.
-enum class Measure { loss, hit };
+// The rows of an evaluation whose target counts, and those of them that are right: no other logit
+// is above the target's.
+struct Hits {
+  size_t all = 0, right = 0;
+};
 
-// Computes only the losses, or the hits in their place, for evaluation. With Measure::loss it is
-// asynchronous on the stream; with Measure::hit it waits. REQUIRES, for hits: the logits are not
-// rounded.
+// Computes only the losses, for evaluation, and adds to the hits unless they are null. Asynchronous
+// on the stream without hits; with them it waits. REQUIRES, for hits: the logits are not rounded.
 void classifier_forward(Stream& stream, TensorView losses, ConstTensorView x, ConstTensorView wte,
                         ConstTensorView targets, const ClassifierWorkspace& workspace,
-                        const TensorParallel& tensor, size_t first_token,
-                        Measure measure = Measure::loss);
+                        const TensorParallel& tensor, size_t first_token, Hits* hits = nullptr);
 
 }  // namespace ladder

@@ -119,12 +119,9 @@ void add_adapters(std::vector<Sublayer>& sublayers, const LoraConfig& lora) {
 }
 
 std::string lora_text(const LoraConfig& lora) {
-  std::string text = concat("rank ", lora.rank, ", alpha ", shortest_text(lora.alpha),
-                            lora.scale == LoraScale::rslora ? " (rslora)" : "", " on ");
-  for (const std::string& target : lora.targets) {
-    text += concat(&target == &lora.targets.front() ? "" : ",", one_line(target));
-  }
-  return text;
+  return concat("rank ", lora.rank, ", alpha ", shortest_text(lora.alpha),
+                lora.scale == LoraScale::rslora ? " (rslora)" : "", " on ",
+                listed(lora.targets, ","));
 }
 
 }  // namespace ladder

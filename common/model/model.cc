@@ -258,14 +258,14 @@ void Model::backward_block(Stream& stream, const Operation& operation, const Act
 }
 
 void Model::evaluate(Stream& stream, const Activations& a, const ModelWorkspace& workspace,
-                     ConstTensorView targets, const Hooks& hooks, Measure measure) const {
+                     ConstTensorView targets, const Hooks& hooks, Hits* hits) const {
   const TensorView losses = workspace.losses(a);
   const Use& use = classifier_in(evaluation_);
   run(stream, use, hooks, [&](const Operation& operation) {
     const ConstTensorView x = tensor_.enter(stream, a.final_norm(), workspace.block(a).gathered);
     classifier_forward(stream, losses, x, weights(use, hooks)[0], targets.reshape(losses.shape()),
                        workspace.classifier(), tensor_,
-                       layout_.unit(operation.unit).parameters[0].first_row(), measure);
+                       layout_.unit(operation.unit).parameters[0].first_row(), hits);
   });
 }
 

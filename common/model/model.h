@@ -67,11 +67,10 @@ class Model {
                 const TokenViews& tokens, const Hooks& hooks = {},
                 BackwardHalf half = BackwardHalf::both) const;
 
-  // Computes only the losses (R) of `workspace`, or hits in their place. It comes after forward, in
-  // a part with the classifier.
+  // Computes only the losses (R) of `workspace`, and adds to the hits unless they are null. It
+  // comes after forward, in a part with the classifier.
   void evaluate(Stream& stream, const Activations& activations, const ModelWorkspace& workspace,
-                ConstTensorView targets, const Hooks& hooks = {},
-                Measure measure = Measure::loss) const;
+                ConstTensorView targets, const Hooks& hooks = {}, Hits* hits = nullptr) const;
 
   // Computes the logits (1, V) of the token after row `row`. It comes after forward of a whole
   // model.

@@ -11,7 +11,7 @@
 namespace ladder {
 namespace {
 
-constexpr std::string_view kBias = "bias", kLast = "last-", kHead = "head";
+constexpr std::string_view kBias = "bias", kLast = "last-";
 
 ModelDescription describe_unfrozen(ModelConfig model) {
   model.frozen.clear();
@@ -39,12 +39,13 @@ std::vector<std::string> all_but_head(const ModelDescription& model) {
 
 std::vector<std::string> all_but_last(const ModelDescription& model, size_t count) {
   const size_t first = model.config.num_layers - count;  // the first block that is trained
+  const bool has_head = !model.config.labels.empty();
   std::vector<bool> is_trained(model.units.size(), false);
   size_t blocks = 0;
   for (const Operation& operation : model.operations) {
     blocks += operation.kind == OperationKind::block ? 1 : 0;
-    is_trained[operation.unit] = blocks > first && (operation.kind != OperationKind::classifier ||
-                                                    model.units[operation.unit].name == kHeadUnit);
+    const bool is_classifier = operation.kind == OperationKind::classifier;
+    is_trained[operation.unit] = blocks > first && (!is_classifier || has_head);
   }
   std::vector<std::string> names;
   for (size_t unit = 0; unit < model.units.size(); ++unit) {
@@ -87,7 +88,7 @@ std::vector<std::string> frozen_names(const ModelConfig& model, const std::strin
     throw UserError(concat("--train ", one_line(choice), ": ", why...));
   };
   if (choice == kTrainAll) return {};
-  if (choice == kHead) {
+  if (choice == kTrainHead) {
     if (model.labels.empty()) refuse("the model has no head; --labels gives it one");
     return all_but_head(describe_unfrozen(model));
   }
@@ -108,7 +109,7 @@ std::vector<std::string> frozen_names(const ModelConfig& model, const std::strin
            layers > 1 ? concat(" to ", kLast, layers) : "");
   }
   if (count == 0)
-    refuse("expected ", kTrainAll, ", ", kBias, ", ", kHead, ", ", kTrainLora, " or ", kLast,
+    refuse("expected ", kTrainAll, ", ", kBias, ", ", kTrainHead, ", ", kTrainLora, " or ", kLast,
            "K, the last K blocks");
   return all_but_last(describe_unfrozen(model), count);
 }
@@ -117,7 +118,7 @@ std::string train_choice(const ModelConfig& model) {
   if (model.frozen.empty()) return kTrainAll;
   const ModelDescription whole = describe_unfrozen(model);
   if (model.lora) return model.frozen == all_but_adapters(whole) ? kTrainLora : "";
-  if (!model.labels.empty() && model.frozen == all_but_head(whole)) return std::string(kHead);
+  if (!model.labels.empty() && model.frozen == all_but_head(whole)) return kTrainHead;
   if (model.is_gpt2() && model.frozen == all_but_biases(whole)) return std::string(kBias);
   for (size_t count = 1; count <= model.num_layers; ++count) {
     if (model.frozen == all_but_last(whole, count)) return concat(kLast, count);
@@ -129,11 +130,7 @@ std::string train_text(const ModelConfig& model) {
   const std::string choice = train_choice(model);
   if (choice == kTrainLora) return concat("--train lora, ", lora_text(*model.lora));
   if (!choice.empty()) return "--train " + choice;
-  std::string text = "frozen ";
-  for (const std::string& name : model.frozen) {
-    text += concat(&name == &model.frozen.front() ? "" : ", ", one_line(name));
-  }
-  return text;
+  return "frozen " + listed(model.frozen);
 }
 
 }  // namespace ladder

@@ -10,6 +10,7 @@ namespace ladder {
 
 inline constexpr const char* kTrainAll = "all";    // the default
 inline constexpr const char* kTrainLora = "lora";  // goes with ModelConfig::lora
+inline constexpr const char* kTrainHead = "head";  // goes with ModelConfig::labels
 
 // Returns the names of what to freeze (ModelConfig::frozen) so that the model trains
 //   all      everything: nothing is frozen;

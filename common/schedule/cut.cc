@@ -37,8 +37,9 @@ std::vector<size_t> blocks_of(const ModelDescription& model) {
   return blocks;
 }
 
-// Returns the FLOP of one operation's products in forward and backward.
-double operation_flops(const ModelDescription& model, size_t index) {
+// Returns the FLOP of one operation's products in forward and backward. Backward ends with the
+// operation `end`.
+double operation_flops(const ModelDescription& model, size_t index, size_t end) {
   const Operation& operation = model.operations[index];
   if (model.config.frozen.empty()) return 3 * operation.forward_flops;
   double weights = 0, trained = 0;
@@ -48,8 +49,7 @@ double operation_flops(const ModelDescription& model, size_t index) {
     trained += parameter.trainable ? number_of(parameter.shape.num_elements()) : 0;
   }
   const bool classifies = operation.kind == OperationKind::classifier;
-  const size_t end = model.first_trained();  // whose input's gradient no classifier computes
-  const bool reaches = index > end || (index == end && !classifies);
+  const bool reaches = index > end || (index == end && !classifies);  // the input's gradient
   // A block has the products of attention, too, whose backward is twice as much.
   const bool is_block = operation.kind == OperationKind::block;
   const double linear = is_block ? 2 * weights : operation.forward_flops;
@@ -72,9 +72,10 @@ std::vector<size_t> best_layers(const ModelDescription& model, size_t num_stages
 }  // namespace
 
 double part_flops(const ModelDescription& model, const ModelPartition& part) {
+  const size_t end = model.first_trained();
   double flops = 0;
   for (size_t i = 0; i < model.operations.size(); ++i) {
-    if (part.has(i)) flops += operation_flops(model, i);
+    if (part.has(i)) flops += operation_flops(model, i, end);
   }
   return flops;
 }

@@ -2,7 +2,6 @@
 #pragma once
 
 #include "common/comm/grid_groups.h"
-#include "common/model/description.h"
 #include "common/model/divisible.h"
 #include "common/model/tensor_parallel.h"
 #include "common/train/trainer/config.h"

@@ -50,12 +50,12 @@ ProcessGrid ShardFlags::arrange(size_t num_ranks, size_t rank) const {
 void ShardFlags::adjust(const std::vector<size_t>& machine_of) {
   if (machine_of.empty()) return;
   const std::string numbers = unequal_machines(machine_of);
-  if (shard_size == 0 && !numbers.empty()) {
-    throw UserError(
-        concat("--shard-size: it is the number of a machine's ranks, but machines have ", numbers,
-               " ranks; say how many share a copy of the model"));
-  }
   if (shard_size == 0) {
+    if (!numbers.empty()) {
+      throw UserError(
+          concat("--shard-size: it is the number of a machine's ranks, but machines have ", numbers,
+                 " ranks; say how many share a copy of the model"));
+    }
     shard_size = static_cast<size_t>(std::ranges::count(machine_of, machine_of.front()));
   }
   if (numbers.empty() || !groups_cross_machines(machine_of, shard_size)) return;

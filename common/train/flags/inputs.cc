@@ -19,15 +19,8 @@ namespace {
 
 // Returns how the texts of examples become tokens, of which every one is checked.
 std::function<std::vector<int32_t>(const std::string&)> encoder_of(const RunConfig& config) {
-  std::function<std::vector<int32_t>(const std::string&)> encode;
-  if (config.tokenizer.empty()) {
-    encode = [](const std::string& text) {
-      const auto bytes = std::as_bytes(std::span(text));
-      std::vector<int32_t> tokens;
-      for (const std::byte byte : bytes) tokens.push_back(std::to_integer<int32_t>(byte));
-      return tokens;
-    };
-  } else {
+  std::function<std::vector<int32_t>(const std::string&)> encode = byte_tokens;
+  if (!config.tokenizer.empty()) {
     encode = named_by("--tokenizer", [&] { return encoder(config.tokenizer); });
   }
   return [encode, vocab_size = config.model.vocab_size](const std::string& text) {

@@ -3,6 +3,7 @@
 #include "common/data/task.h"
 #include "common/io/path.h"
 #include "common/io/printable.h"
+#include "common/io/text.h"
 #include "common/model/adapter_config.h"
 #include "common/model/family.h"
 #include "common/model/lora.h"
@@ -185,8 +186,8 @@ const ModelPreset& preset_like(const ModelConfig& model) {
 std::vector<std::string> ModelFlags::labels_of(const RunConfig& config) const {
   std::vector<std::string> labels;
   if (!labels_.empty()) {
-    labels = CLI::detail::split(labels_, ',');
-  } else if (train_ == "head" && config.task.empty()) {
+    labels = items_of(labels_);
+  } else if (train_ == kTrainHead && config.task.empty()) {
     labels = kVerseBooks;
   }
   if ((!config.task.empty() || !labels.empty()) && !config.data.empty()) {

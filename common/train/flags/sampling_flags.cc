@@ -112,11 +112,10 @@ std::vector<int32_t> prompt_tokens(const RunConfig& config, bool is_text) {
     if (tokens.empty()) throw UserError("--prompt: has no token");
     return tokens;
   }
-  for (const char c : config.prompt) {
-    tokens.push_back(static_cast<uint8_t>(c));
-    if (static_cast<size_t>(tokens.back()) < vocab_size) continue;
-    throw UserError(
-        concat("--prompt: byte ", tokens.back(), " is beyond the vocabulary of ", vocab_size));
+  tokens = byte_tokens(config.prompt);
+  for (const int32_t token : tokens) {
+    if (static_cast<size_t>(token) < vocab_size) continue;
+    throw UserError(concat("--prompt: byte ", token, " is beyond the vocabulary of ", vocab_size));
   }
   return tokens;
 }

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "common/io/file.h"
+#include "common/io/path.h"
 #include "common/io/svg.h"
 #include "common/train/report/step_spans.h"
 #include "kernels/runtime/check.h"
@@ -130,11 +131,7 @@ std::string timeline(const std::string& trace, size_t step) {
 
 std::string timeline_of_file(const std::string& path, size_t step) {
   const std::string text = read_file(path);
-  try {
-    return timeline(text, step);
-  } catch (const UserError& error) {
-    throw UserError(concat(path, ": ", error.what()));
-  }
+  return named_by(concat(path, ":").c_str(), [&] { return timeline(text, step); });
 }
 
 }  // namespace ladder

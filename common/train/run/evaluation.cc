@@ -1,15 +1,18 @@
 #include "common/train/run/evaluation.h"
 
+#include "common/train/trainer/replicas.h"
+
 namespace ladder {
 
 void evaluate(Trainer& trainer, const RunConfig& config, Communicator& world,
               CountedTokens& counted, MetricsFile::Step& step) {
   world.count_as_control(true);
+  counted.hits = {};
   step.validation_loss = trainer.evaluate(config.evaluate_batches);
   if (!config.model.labels.empty()) {
-    counted.of_hits = true;
-    step.accuracy = trainer.evaluate(config.evaluate_batches);
-    counted.of_hits = false;
+    // Ranks that split a model's tensors count the same rows, all of them equally often.
+    const double right = sum_over(world, static_cast<double>(counted.hits.right));
+    step.accuracy = right / sum_over(world, static_cast<double>(counted.hits.all));
   }
   world.count_as_control(false);
 }

@@ -8,9 +8,8 @@
 namespace ladder {
 
 // Sets the validation loss of the step, and the accuracy if the model has a classification head:
-// what part of the validation split's examples it gives their label. It evaluates the same batches
-// once more for that. `counted` is that of the trainer's context. What `world` communicates
-// meanwhile counts as control. Collective.
+// what part of the validation split's examples it gives their label. `counted` is that of the
+// trainer's context. What `world` communicates meanwhile counts as control. Collective.
 void evaluate(Trainer& trainer, const RunConfig& config, Communicator& world,
               CountedTokens& counted, MetricsFile::Step& step);
 

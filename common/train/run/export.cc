@@ -32,11 +32,7 @@ void require_exportable(const std::string& path, const ModelConfig& config) {
     throw UserError(concat(path, ": a classification head is not exported; --checkpoint keeps it"));
   }
   require_publishable(path, config);
-  try {
-    check_adapter_files(config);
-  } catch (const UserError& error) {
-    throw UserError(concat(path, ": ", error.what()));
-  }
+  named_by(concat(path, ":").c_str(), [&] { check_adapter_files(config); });
   const std::string checkpoint = checkpoint_around(path);
   if (checkpoint.empty()) return;
   throw UserError(concat(path, ": lies in the checkpoint ", checkpoint, "; name another place"));

@@ -260,10 +260,10 @@ void ModelRunner::backward(const Hooks& hooks, size_t buffer, size_t chunk, Back
 }
 
 void ModelRunner::evaluate(const Hooks& hooks, size_t buffer, size_t chunk) {
-  const bool of_hits = context_.counted != nullptr && context_.counted->of_hits;
+  const bool has_head = context_.counted != nullptr && !context_.config.model.labels.empty();
   models_[chunk].evaluate(stream_, activations(buffer, chunk), workspace_,
                           buffers_[buffer]->batch.targets(), of_chunk(hooks, chunk),
-                          of_hits ? Measure::hit : Measure::loss);
+                          has_head ? &context_.counted->hits : nullptr);
   losses_.add(workspace_.losses(activations(buffer, chunk)));
 }
 

@@ -77,8 +77,8 @@ class ModelRunner {
   // Runs backward, or one half of it, and adds what it computes to the gradients.
   void backward(const Hooks& hooks = {}, size_t buffer = 0, size_t chunk = 0,
                 BackwardHalf half = BackwardHalf::both);
-  // Runs the classifier without gradients: adds the losses to the total, or the hits in their place
-  // (CountedTokens::of_hits).
+  // Runs the classifier without gradients: adds the losses to the total, and with a classification
+  // head its hits (CountedTokens).
   void evaluate(const Hooks& hooks = {}, size_t buffer = 0, size_t chunk = 0);
   // Loads sequences [first, end) of a global batch of the validation split and runs forward and
   // evaluate on them, micro-batch by micro-batch. `hooks` returns the hooks of one micro-batch.

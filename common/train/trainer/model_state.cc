@@ -177,7 +177,6 @@ void ModelState::update(const AdamWStep& adamw_step) {
     const std::vector<AdamWTensors> own = adamw_tensors_of(unit);
     all.insert(all.end(), own.begin(), own.end());
   }
-  if (all.empty()) return;  // on a pipeline's stage
   adamw(stream_of(updated_parameters()), all, adamw_step);
 }
 

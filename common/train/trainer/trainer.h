@@ -11,6 +11,7 @@
 #include "common/data/corpus.h"
 #include "common/grid/process_grid.h"
 #include "common/io/cli11.h"
+#include "common/model/classifier.h"
 #include "common/model/mixture.h"
 #include "common/model/slices.h"
 #include "common/train/trainer/config.h"
@@ -43,7 +44,7 @@ struct CountedTokens {
   size_t all = 0;         // tokens of the global batches, whether they count or not
   size_t divided_by = 0;  // what the losses' sums were divided by: those of all ranks
   size_t classified = 0;  // those of this rank's micro-batches that it has computed losses of
-  bool of_hits = false;   // whether evaluations count those that are right, and add up no losses
+  Hits hits;  // in evaluations, of this rank's micro-batches; with a classification head
 };
 
 // What a trainer works with. Everything outlives the trainer.
