@@ -11,10 +11,10 @@ namespace ladder {
 inline constexpr const char* kAdapterConfig = "adapter_config.json";
 inline constexpr const char* kAdapterWeights = "adapter_model.safetensors";
 
-// What a parameter's name has before it in such a file: of GPT-2, and of the other families.
+// The prefix of a parameter's name in such a file: of GPT-2, and of the other families.
 inline constexpr const char* kGpt2AdapterPrefix = "base_model.model.transformer.";
 inline constexpr const char* kAdapterPrefix = "base_model.model.model.";
-// Returns the one of this model's family.
+// Returns the prefix of this model's family.
 std::string adapter_prefix(const ModelConfig& model);
 
 // Throws a UserError unless such a folder can have the model's adapters: not those of experts.

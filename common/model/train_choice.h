@@ -8,7 +8,7 @@
 
 namespace ladder {
 
-inline constexpr const char* kTrainAll = "all";    // the default
+inline constexpr const char* kTrainAll = "all";    // the default, but in lesson 18
 inline constexpr const char* kTrainLora = "lora";  // goes with ModelConfig::lora
 inline constexpr const char* kTrainHead = "head";  // goes with ModelConfig::labels
 
@@ -20,15 +20,16 @@ inline constexpr const char* kTrainHead = "head";  // goes with ModelConfig::lab
 //   lora     the model's low-rank adapters; [Hu21] REQUIRES: it has them.
 //   head     the classification head alone, of a model that has labels. The other choices train a
 //            head, too: it has only what it has learned.
-// What the model freezes already makes no difference. Throws a UserError that begins with "--train"
+// Ignores what the model freezes already. Throws a UserError that begins with "--train"
 // if the choice is none of these, K is 0 or more than there are blocks, or the family has no
 // biases or the model no head; and what check_lora() throws.
 std::vector<std::string> frozen_names(const ModelConfig& model, const std::string& choice);
 
-// Returns the choice that freezes what this model has frozen, such as "last-2"; "" if none does.
+// Returns the choice that freezes what this model has frozen, such as "last-2"; "" if no choice
+// matches.
 std::string train_choice(const ModelConfig& model);
 
-// Returns what of the model is trained, or not, as one says it to a user: "--train last-2",
+// Returns text for a user on what is trained: "--train last-2",
 // "--train lora, rank 8, alpha 16 on attn.c_attn", or, if no choice freezes so, "frozen wte, h.0".
 std::string train_text(const ModelConfig& model);
 

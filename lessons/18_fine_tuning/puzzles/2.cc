@@ -9,7 +9,7 @@
 // rank holds those numbers of A and B that it needs. Numbers that several ranks hold have gradients
 // that must be summed over the ranks, or the copies would become different.
 //
-// Returns how many numbers of the adapter these are.
+// Returns how many numbers of the adapter more than one rank holds.
 // Example: in 4, out 6, r 1, 2 ranks that split the outputs: both hold all 4 numbers of A, and 3 of
 // B each. So it is 4.
 int copied_numbers(int in, int out, int r, int ranks, bool split_outputs) {
