@@ -19,7 +19,8 @@
 
 #include "common/grid/process_grid.h"
 #include "common/model/config.h"
-#include "common/model/parameter.h"
+#include "common/model/description.h"
+#include "common/model/slices.h"
 #include "kernels/runtime/dtype.h"
 
 namespace ladder {
@@ -66,6 +67,16 @@ struct CheckpointIndex {
   std::map<std::string, std::string> settings;
   std::map<std::string, StoredTensor> tensors;  // "param.wte.weight", "exp_avg.wte.weight", ...
 
+  bool has_setting(const std::string& name, std::string_view value) const {
+    const auto found = settings.find(name);
+    return found != settings.end() && found->second == value;
+  }
+  // Returns whether it needs this kind of a parameter: of what is frozen only kParam, and of what
+  // Muon updates no second moments.
+  bool has(std::string_view kind, const ParameterSpec& parameter) const {
+    if (kind == kParam || !parameter.trainable) return kind == kParam;
+    return kind != kExpAvgSq || parameter.matrix.count == 0 || !has_setting("--optimizer", "muon");
+  }
   int64_t step() const { return std::get<int64_t>(scalars.at("step")); }
 };
 

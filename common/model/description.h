@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "common/model/parameter.h"
 #include "common/model/sublayer.h"
 #include "kernels/runtime/tensor.h"
 
@@ -22,6 +23,7 @@ struct ParameterSpec {
   double initial_value = 0;      // the value of every element if initial_deviation is 0
   double initial_deviation = 0;  // otherwise elements are drawn from a normal distribution about 0
   bool trainable = true;         // false: frozen (Layout::trained)
+  MatrixForm matrix = {};        // of weights of linear layers
   // The number by which views of its unit find it. Tensors with the same one lie side by side, and
   // are found as one.
   size_t index = 0;

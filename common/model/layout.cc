@@ -155,6 +155,7 @@ Parameter Layout::hold(const ParameterSpec& spec) const {
                     .initial_value = spec.initial_value,
                     .initial_deviation = spec.initial_deviation,
                     .trainable = spec.trainable,
+                    .matrix = spec.matrix,
                     .index = spec.index,
                     .most_elements = elements};
   if (!held.split) return held;

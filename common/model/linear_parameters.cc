@@ -55,6 +55,8 @@ void add_linear(UnitSpec& unit, const std::string& group, const Linear& linear, 
                                      linear.initial_deviation));
     unit.parameters.back().index = index;
     unit.parameters.back().most_slices = part.most_slices;
+    unit.parameters.back().matrix = {linear.split == TensorSplit::qkv_columns ? 3U : 1U,
+                                     linear.out_first};
   }
   // The slices of a vector are "columns".
   const TensorSplit as_weight = linear.out_first ? TensorSplit::columns : linear.split;

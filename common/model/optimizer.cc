@@ -36,9 +36,9 @@ AdamWStep adamw_step(const OptimizerConfig& config, int64_t step, double grad_no
 }
 
 AdamW::AdamW(Memory& memory, const OptimizerConfig& config, DType dtype, size_t elements,
-             bool has_masters)
+             size_t second_elements, bool has_masters)
     : exp_avg(memory, Category::optimizer, dtype, {elements}),
-      exp_avg_sq(memory, Category::optimizer, dtype, {elements}),
+      exp_avg_sq(memory, Category::optimizer, dtype, {second_elements}),
       config_(config) {
   if (has_masters) masters = Tensor(memory, Category::optimizer, dtype, {elements});
 }

@@ -10,6 +10,13 @@
 
 namespace ladder {
 
+// What updates the model: AdamW all of it, or Muon the matrices of its blocks and AdamW the rest.
+enum class OptimizerKind { adamw, muon };
+// What Muon multiplies the update of a matrix with, which has orthogonal rows or columns of length
+// 1: sqrt(max(1, outputs / inputs)) [Jordan24], or 0.2 sqrt(max(outputs, inputs)), with which its
+// elements are as large as AdamW's, so that both can have one learning rate [Liu25, section 2.2].
+enum class MuonScale { spectral, rms };
+
 struct OptimizerConfig {
   int64_t num_steps = 200;
   int64_t warmup_steps = 10;
@@ -17,6 +24,10 @@ struct OptimizerConfig {
   double beta1 = 0.9, beta2 = 0.95, epsilon = 1e-8;
   double weight_decay = 0.1;
   double clip_norm = 1;  // 0 = no clipping
+  OptimizerKind kind = OptimizerKind::adamw;
+  MuonScale muon_scale = MuonScale::rms;
+  double muon_momentum = 0.95;
+  bool splits_qkv = true;  // whether Muon takes q, k and v of one weight for three matrices
 };
 
 // Returns the learning rate of a step (1-based). It rises linearly from 0 over warmup_steps, then
@@ -35,10 +46,11 @@ AdamWStep adamw_step(const OptimizerConfig& config, int64_t step, double grad_no
 // [Loshchilov19]
 class AdamW {
  public:
-  // Allocates both moments in `dtype` for `elements` parameters, and with `has_masters` also a
-  // master copy of these parameters, which is then the copy that is updated. Category: optimizer.
+  // Allocates the first moment in `dtype` for `elements` parameters, the second for so many of
+  // them, and with `has_masters` also a master copy of these parameters, which is then the copy
+  // that is updated. Category: optimizer.
   AdamW(Memory& memory, const OptimizerConfig& config, DType dtype, size_t elements,
-        bool has_masters);
+        size_t second_elements, bool has_masters);
 
   // Counts an update and returns what the kernel needs for it (adamw_step() above).
   AdamWStep next_step(double grad_norm);

@@ -52,6 +52,12 @@ struct ModelPartition {
   }
 };
 
+// What kind of matrix a tensor is to Muon, which updates the weights of linear layers in blocks.
+struct MatrixForm {
+  size_t count = 0;        // so many side by side, q, k and v of one weight; 0: AdamW updates it
+  bool out_first = false;  // (outputs, inputs), or (inputs, outputs)
+};
+
 // The place in the whole tensor of the elements that a rank holds. They lie in ranges of `length`
 // elements, and range i begins at element first + i * stride of the whole tensor.
 struct Ranges {
@@ -74,9 +80,10 @@ struct Parameter {
   double initial_value = 0;      // the value of every element if initial_deviation is 0
   double initial_deviation = 0;  // otherwise elements are drawn from a normal distribution about 0
   bool trainable = true;         // false: frozen (Layout::trained)
-  size_t index = 0;              // the number by which views of its unit find it
-  size_t most_elements = 0;      // those of the rank that holds most of it
-  size_t offset = 0;             // the unit's element at which it begins
+  MatrixForm matrix = {};
+  size_t index = 0;          // the number by which views of its unit find it
+  size_t most_elements = 0;  // those of the rank that holds most of it
+  size_t offset = 0;         // the unit's element at which it begins
 
   // Returns whether weight decay applies: to 2-D weights, not to biases and layernorm parameters.
   bool decays() const { return shape.num_dims() == 2; }

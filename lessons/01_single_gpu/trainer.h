@@ -15,7 +15,8 @@ class SingleGpuTrainer final : public Trainer {
   };
   static constexpr Lesson<Flags> kLesson = {{.name = "01_single_gpu",
                                              .description = "Trains a model on one device.",
-                                             .is_distributed = false}};
+                                             .is_distributed = false,
+                                             .has_muon = true}};
 
   // Allocates all memory that training needs.
   SingleGpuTrainer(const TrainerContext& context, const Flags&);

@@ -19,7 +19,9 @@ class DdpTrainer final : public Trainer {
     void add_to(CLI::App& app);
   };
   static constexpr Lesson<Flags> kLesson = {
-      {"02_ddp", "Trains a model on several ranks, each a whole replica."}};
+      {.name = "02_ddp",
+       .description = "Trains a model on several ranks, each a whole replica.",
+       .has_muon = true}};
 
   DdpTrainer(const TrainerContext& context, const Flags& flags);
   ModelState& state() override { return state_; }

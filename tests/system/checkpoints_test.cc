@@ -75,6 +75,30 @@ TEST_CASE("a masked run resumes with the same bits") {
   check_resumes_bitwise({"02_ddp", 2}, {"--objective", "masked"});
 }
 
+TEST_CASE("with Muon what resumes has the same bits, and another optimizer is refused") {
+  const Flags muon = {"--optimizer", "muon"};
+  check_resumes_bitwise(kSingle, muon + Flags{"--dtype", "bf16"});
+  check_resumes_bitwise({"02_ddp", 2}, muon + Flags{"--checkpoint-async"});
+  const Scratch folder;
+  const ProcessOptions options = {.folder = folder.path()};
+  const auto run = [&](const LessonRun& layout, const Flags& flags, const char* steps) {
+    return layout.run(
+        flags + Flags{"--steps", steps, "--checkpoint", "c", "--resume", "--dtype", "fp64"},
+        options);
+  };
+  require_success(run({"02_ddp", 4}, muon, "1"));
+  const ProcessResult other = run(kSingle, muon, "2");
+  require_success(other);
+  CHECK_THAT(other.out, ContainsSubstring("24 matrices x 1 step = 24 calls, measured 24\n"));
+  const ProcessResult replicated = run({"02_ddp", 2}, muon, "4");
+  require_success(replicated);
+  CHECK_THAT(replicated.out,
+             ContainsSubstring("24 matrices x 2 steps = 48 calls, measured 96 on all ranks\n"));
+  const ProcessResult adamw = run(kSingle, {}, "5");
+  CHECK(adamw.status == 2);
+  CHECK_THAT(adamw.err, ContainsSubstring("--optimizer was muon, which keeps other moments"));
+}
+
 TEST_CASE("on a device, and while training goes on") {
   const std::string device = device_name();
   if (!device.empty()) {

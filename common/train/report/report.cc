@@ -247,18 +247,6 @@ std::string communication_table(const Prediction& prediction, const TrafficEntri
   return text;
 }
 
-std::string counted_text(const CountedTokens& own, const ProcessGrid& grid, const Job& job) {
-  if (own.all == 0) return "";
-  size_t classified = 0;
-  for (const uint64_t count : job.all_gather({own.classified})) classified += count;
-  classified /= grid.tensor_size;  // such ranks compute the losses of the same tokens
-  return format("\n  counted tokens: %s of %s (%.3g %%); losses were divided by %s%s\n",
-                with_commas(classified).c_str(), with_commas(own.all).c_str(),
-                100.0 * static_cast<double>(classified) / static_cast<double>(own.all),
-                with_commas(own.divided_by).c_str(),
-                own.divided_by == classified ? "" : "  differs");
-}
-
 std::string out_of_memory_text(const OutOfMemory& error, const RunConfig& config,
                                const Prediction& prediction) {
   const MemoryUse& needed = error.arena == "host" ? prediction.host : prediction.device;

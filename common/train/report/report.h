@@ -40,10 +40,6 @@ std::string communication_table(const Prediction& prediction, const TrafficEntri
 // Returns the table of peak memory by category, predicted and measured.
 std::string memory_table(const Prediction& prediction, const Memory& device, const Memory& host);
 
-// Returns a line with the tokens that counted, of all ranks together, and what the losses were
-// divided by, which must be as many. It is empty if nobody counted. Collective.
-std::string counted_text(const CountedTokens& own, const ProcessGrid& grid, const Job& job);
-
 // Returns the text of an out-of-memory error: what was in use when memory ran out, what the run
 // needs in all, and what to try.
 std::string out_of_memory_text(const OutOfMemory& error, const RunConfig& config,

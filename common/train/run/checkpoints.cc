@@ -89,6 +89,12 @@ void Checkpoints::compare(const CheckpointIndex& index) {
     throw UserError(concat(path, ": is of another model (", flags_text(index.model),
                            ") than this run's (", flags_text(config_.model), ")"));
   }
+  const bool is_muon = config_.optimizer.kind == OptimizerKind::muon;
+  if (is_muon != index.has_setting("--optimizer", "muon")) {
+    throw UserError(concat(path, ": --optimizer was ", is_muon ? "adamw" : "muon",
+                           ", which keeps other moments; take the same, or a new folder and --init "
+                           "with its weights (tools/checkpoint export)"));
+  }
   if (resumed_step_ > last && last > 0) {
     throw UserError(concat(path, ": is beyond --steps ", last, "; take --steps ", resumed_step_,
                            " or more, or another folder"));

@@ -92,11 +92,21 @@ OutputFiles::OutputFiles(const RunConfig& config, int64_t resumed_step,
 
 namespace {
 
-std::vector<SafetensorsWriter::Tensor> dumped_tensors(const ModelDescription& model, DType dtype) {
+// Returns the model without what Muon updates, which has no second moment.
+ModelDescription without_matrices(ModelDescription model) {
+  for (UnitSpec& unit : model.units) {
+    std::erase_if(unit.parameters, [](const auto& p) { return p.matrix.count > 0; });
+  }
+  return model;
+}
+
+std::vector<SafetensorsWriter::Tensor> dumped_tensors(const ModelDescription& model, DType dtype,
+                                                      bool by_muon) {
   std::vector<SafetensorsWriter::Tensor> tensors = {{"loss", DType::fp64, {1}},
                                                     {"grad_norm", DType::fp64, {1}}};
   for (std::string_view kind : kDumpedKinds) {
-    for (auto& tensor : tensors_of(model, dtype, concat(kind, "."), kind != kParam)) {
+    const ModelDescription& of = by_muon && kind == kExpAvgSq ? without_matrices(model) : model;
+    for (auto& tensor : tensors_of(of, dtype, concat(kind, "."), kind != kParam)) {
       tensors.push_back(tensor);
     }
   }
@@ -107,10 +117,11 @@ std::vector<SafetensorsWriter::Tensor> dumped_tensors(const ModelDescription& mo
 
 void write_dump(const std::string& folder, int64_t step, const StepResult& result,
                 const ModelDescription& model, DType dtype,
-                const std::function<void(std::string_view kind, const TensorSink&)>& visit) {
+                const std::function<void(std::string_view kind, const TensorSink&)>& visit,
+                OptimizerKind optimizer) {
   named_by("--dump", [&] {
     SafetensorsWriter writer(folder + "/" + dump_name(static_cast<size_t>(step)),
-                             dumped_tensors(model, dtype));
+                             dumped_tensors(model, dtype, optimizer == OptimizerKind::muon));
     for (const double& scalar : {result.loss, result.grad_norm}) {
       writer.write(ConstTensorView(&scalar, DType::fp64, DeviceType::cpu, {1}));
     }

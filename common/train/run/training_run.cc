@@ -15,6 +15,7 @@
 #include "common/train/flags/named_files.h"
 #include "common/train/flags/sampling_flags.h"
 #include "common/train/program/sample.h"
+#include "common/train/report/counts.h"
 #include "common/train/report/progress.h"
 #include "common/train/report/report.h"
 #include "common/train/report/trace.h"
@@ -252,7 +253,7 @@ void TrainingRun::train_and_report(Trainer& trainer) {
   s.say(memory_table(s.prediction, s.device_memory, s.host_memory) +
         communication_table(s.prediction, s.job.communicator().group_entries(), s.grid, trained,
                             config.threads, {s.job.node_size(), s.job.machines_that_sum()}) +
-        report);
+        muon_text(config, trainer, trained, s.job) + report);
   if (config.sample_tokens > 0) s.sample(num_steps, trainer);
   if (s.files && s.files->board) s.files->board->finish();
 }
@@ -260,8 +261,8 @@ void TrainingRun::train_and_report(Trainer& trainer) {
 void TrainingRun::State::dump(int64_t step, const StepResult& result, Trainer& trainer) {
   const auto visit_kind = std::bind_front(&State::visit, this, std::ref(trainer));
   if (grid.rank == 0) {
-    write_dump(config.dump, step, result, describe(config.model), config.accumulation(),
-               visit_kind);
+    write_dump(config.dump, step, result, describe(config.model), config.accumulation(), visit_kind,
+               config.optimizer.kind);
   } else {  // they take part in collecting the tensors, in the order that write_dump asks for
     for (std::string_view kind : kDumpedKinds) visit_kind(kind, nullptr);
   }

@@ -132,7 +132,8 @@ void FullTensors::visit(const std::vector<Slice>& owned, Stream& stream, const T
         });
       }
     }
-    if (num_placed == 0 && !tensors_[tensor].trainable) continue;
+    const ParameterSpec& of = tensors_[tensor];
+    if (num_placed == 0 && (!of.trainable || of.matrix.count > 0)) continue;
     if (num_placed != full.num_elements()) {
       fail(concat(tensors_[tensor].name, ": the ranks own ", num_placed, " of its ",
                   full.num_elements(), " elements"));

@@ -17,7 +17,8 @@ class FullTensors {
   FullTensors(Memory& host_memory, const ModelDescription& model, DType dtype, Communicator& world);
 
   // Gives every tensor of the model to rank 0's `sink`, one at a time, in the order of the model's
-  // description, without frozen ones of which no rank owns anything. `owned` has this rank's slices
+  // description, without frozen ones and matrices (which may have no second moment) of which no
+  // rank owns anything. `owned` has this rank's slices
   // of one kind of tensors. All ranks together must own every element exactly once, or it throws an
   // Error. `stream` is on the device where the slices
   // lie, and is synchronized. Collective.

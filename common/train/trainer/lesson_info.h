@@ -17,6 +17,7 @@ struct LessonInfo {
   bool has_schedule = false;   // whether its ranks follow a list of actions that --draw can draw
   bool is_distributed = true;  // whether it runs on several ranks
   bool has_experts = false;    // whether it trains models with experts
+  bool has_muon = false;       // whether each rank has whole matrices, as Muon needs
 };
 
 }  // namespace ladder

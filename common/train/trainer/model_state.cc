@@ -5,6 +5,7 @@
 
 #include "common/checkpoint/reader.h"
 #include "common/model/weights.h"
+#include "common/train/trainer/muon_state.h"
 #include "kernels/elementwise.h"
 #include "kernels/runtime/range.h"
 
@@ -25,6 +26,16 @@ Tensor make(const TrainerContext& context, const Layout& layout, const ModelStat
                 storage.source);
 }
 
+// Returns what Muon updates; nothing if AdamW updates all of the model.
+std::optional<UpdatedRanges> muon_ranges(const TrainerContext& context, const Layout& layout,
+                                         const ModelState::Storages& storages) {
+  const OptimizerConfig& config = context.config.optimizer;
+  if (config.kind != OptimizerKind::muon) return std::nullopt;
+  check(!storages.optimizer.is_sharded && !storages.optimizer.on_host,
+        "ModelState: Muon needs whole matrices on the device");
+  return UpdatedRanges(config, layout);
+}
+
 AdamW make_optimizer(const TrainerContext& context, const Layout& layout,
                      const ModelState::Storages& storages) {
   const RunConfig& config = context.config;
@@ -32,8 +43,10 @@ AdamW make_optimizer(const TrainerContext& context, const Layout& layout,
   // An optimizer on the host cannot update parameters on the device, so it needs masters, too.
   const bool has_masters =
       config.dtype != config.accumulation() || storage.on_host != storages.parameters.on_host;
-  return AdamW(arena_of(context, storage), config.optimizer, config.accumulation(),
-               elements_of(layout, storage), has_masters);
+  const std::optional<UpdatedRanges> ranges = muon_ranges(context, layout, storages);
+  const size_t elements = ranges ? ranges->num_moments() : elements_of(layout, storage);
+  return AdamW(arena_of(context, storage), config.optimizer, config.accumulation(), elements,
+               ranges ? ranges->num_seconds() : elements, has_masters);
 }
 
 size_t largest_tensor(const Layout& layout) {
@@ -60,6 +73,9 @@ ModelState::ModelState(const TrainerContext& context, const Layout& layout, size
       trained_(layout.trained()),
       rank_(rank),
       grad_norm_(arena_of(context, storages.gradients), trained_) {
+  if (auto ranges = muon_ranges(context, trained_, storages)) {
+    muon_ = std::make_unique<MuonState>(context, std::move(*ranges));
+  }
   host_stream_.set_observer(context.stream.observer());
   // Checkpoints are read into buffers on the host without a detour.
   const bool resumes_on_device =
@@ -68,6 +84,10 @@ ModelState::ModelState(const TrainerContext& context, const Layout& layout, size
   staging_ = Tensor(context.host_memory, Category::workspace, context.config.accumulation(),
                     {largest_tensor(layout)});
 }
+
+ModelState::~ModelState() = default;
+
+int64_t ModelState::num_orthogonalized() const { return muon_ ? muon_->num_calls() : 0; }
 
 void ModelState::initialize() {
   const RunConfig& config = context_.config;
@@ -79,7 +99,7 @@ void ModelState::initialize() {
   load(files, layout_, parameters);
   if (optimizer.masters.view().empty()) return;
   if (!files.empty()) {
-    load(files, trained_, optimizer.masters);
+    load_slices(files, masters_held());
   } else {
     masters_from_parameters();
   }
@@ -101,7 +121,18 @@ void ModelState::load(const std::deque<WeightsFile>& files, const Layout& layout
     }
     return;
   }
-  for (const Slice& slice : held_slices(layout, rank_, buffer)) {
+  load_slices(files, held_slices(layout, rank_, buffer));
+}
+
+std::vector<Slice> ModelState::masters_held() const {
+  return muon_ ? muon_->ranges().moments(optimizer.masters)
+               : held_slices(trained_, rank_, optimizer.masters);
+}
+
+void ModelState::load_slices(const std::deque<WeightsFile>& files,
+                             const std::vector<Slice>& slices) {
+  for (const Slice& slice : slices) {
+    Stream& stream = stream_of(slice.view);
     const Parameter& parameter = *slice.parameter;
     const auto file =
         std::ranges::find_if(files, [&](const WeightsFile& some) { return some.has(parameter); });
@@ -109,7 +140,7 @@ void ModelState::load(const std::deque<WeightsFile>& files, const Layout& layout
       initialize_parameter(stream, parameter, context_.config.seed, slice.first, slice.view);
       continue;
     }
-    const TensorView host(staging_.view().data(), buffer.dtype(), DeviceType::cpu,
+    const TensorView host(staging_.view().data(), slice.view.dtype(), DeviceType::cpu,
                           parameter.full_shape);
     file->read(parameter, host);
     const size_t end = slice.first + slice.view.num_elements();
@@ -121,6 +152,7 @@ void ModelState::load(const std::deque<WeightsFile>& files, const Layout& layout
 }
 
 void ModelState::masters_from_parameters() {
+  if (muon_) return muon_->set_masters(context_.stream, layout_, *this);
   for (size_t unit : layout_.trained_units()) {
     const TensorView out = updated_part(unit, optimizer.masters);
     const ConstTensorView in = updated_part(unit);
@@ -134,13 +166,14 @@ void ModelState::masters_from_parameters() {
 }
 
 void ModelState::restore(CheckpointReader& checkpoint) {
-  const auto restore_held = [&](std::string_view kind, const Layout& layout, TensorView buffer) {
-    if (!buffer.empty()) restore(checkpoint, kind, held_slices(layout, rank_, buffer));
-  };
-  restore_held(kParam, layout_, parameters);
-  restore_held(kParam, trained_, optimizer.masters);
-  restore_held(kExpAvg, trained_, optimizer.exp_avg);
-  restore_held(kExpAvgSq, trained_, optimizer.exp_avg_sq);
+  const UpdatedRanges* const ranges = muon_ ? &muon_->ranges() : nullptr;
+  const TensorView moments = optimizer.exp_avg, seconds = optimizer.exp_avg_sq;
+  restore(checkpoint, kParam, held());
+  if (!optimizer.masters.view().empty()) restore(checkpoint, kParam, masters_held());
+  restore(checkpoint, kExpAvg,
+          ranges ? ranges->moments(moments) : held_slices(trained_, rank_, moments));
+  restore(checkpoint, kExpAvgSq,
+          ranges ? ranges->seconds(seconds) : held_slices(trained_, rank_, seconds));
 }
 
 void ModelState::restore(CheckpointReader& checkpoint, std::string_view kind,
@@ -171,6 +204,7 @@ double ModelState::squared_norm() {
 }
 
 void ModelState::update(const AdamWStep& adamw_step) {
+  if (muon_) return muon_->update(context_.stream, layout_, *this, adamw_step);
   const Range range(stream_of(updated_parameters()), "AdamW");
   std::vector<AdamWTensors> all;
   for (size_t unit = 0; unit < layout_.units().size(); ++unit) {
@@ -181,6 +215,7 @@ void ModelState::update(const AdamWStep& adamw_step) {
 }
 
 void ModelState::update(const AdamWStep& adamw_step, size_t unit) {
+  check(!muon_, "ModelState: Muon updates all units at once");
   const Range range(stream_of(updated_parameters()), layout_.unit(unit).name, "AdamW");
   adamw(stream_of(updated_parameters()), adamw_tensors_of(unit), adamw_step);
 }
@@ -215,11 +250,14 @@ std::vector<Slice> ModelState::slices(std::string_view kind) const {
     std::vector<Slice> slices = owned_slices(layout_, rank_, parameters);
     if (optimizer.masters.view().empty()) return slices;
     std::erase_if(slices, [](const Slice& slice) { return slice.parameter->trainable; });
-    const std::vector<Slice> masters = owned(optimizer.masters);
+    const std::vector<Slice> masters =
+        muon_ ? muon_->ranges().moments(optimizer.masters, rank_) : owned(optimizer.masters);
     slices.insert(slices.begin(), masters.begin(), masters.end());
     return slices;
   }
   if (kind == kGrad) return owned(gradients);
+  if (muon_ && kind == kExpAvg) return muon_->ranges().moments(optimizer.exp_avg, rank_);
+  if (muon_ && kind == kExpAvgSq) return muon_->ranges().seconds(optimizer.exp_avg_sq, rank_);
   if (kind == kExpAvg) return owned(optimizer.exp_avg);
   if (kind == kExpAvgSq) return owned(optimizer.exp_avg_sq);
   return {};

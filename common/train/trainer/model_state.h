@@ -2,6 +2,7 @@
 #pragma once
 
 #include <deque>
+#include <memory>
 #include <string_view>
 #include <vector>
 
@@ -13,6 +14,7 @@
 namespace ladder {
 
 class CheckpointReader;
+class MuonState;
 
 // ModelState has the parameters, the gradients and the optimizer's state, each in a flat buffer
 // with the layout's order of units. Frozen parameters have neither gradients nor moments nor
@@ -45,6 +47,7 @@ class ModelState {
              const Storages& storages);
   ModelState(const TrainerContext& context, const Layout& layout)
       : ModelState(context, layout, 0, Storages()) {}
+  ~ModelState();
 
   // Sets the parameters that this rank holds to the values in the file of --init, or to those that
   // follow from the seed.
@@ -53,7 +56,9 @@ class ModelState {
   void clear_gradients();
   // Returns the sum of the squares of the gradients that this rank owns. Synchronizes.
   double squared_norm();
-  // Updates all units with AdamW. Asynchronous.
+  // Updates all units with AdamW, or with Muon where the run has it. Asynchronous but for Muon,
+  // which waits for the norm of each matrix. REQUIRES of Muon: whole parameters, gradients and
+  // moments, none of them split.
   void update(const AdamWStep& adamw_step);
   // Updates the part of one unit for which the optimizer has moments: all that is trained of it, or
   // this rank's shard. Asynchronous.
@@ -88,6 +93,9 @@ class ModelState {
     return shard_of(trained_, unit, rank_, buffer);
   }
 
+  // Returns how many matrices Muon has made orthogonal so far on this rank; 0 without it.
+  int64_t num_orthogonalized() const;
+
   const Layout& layout() const { return layout_; }
   Stream& stream() { return context_.stream; }
 
@@ -103,14 +111,17 @@ class ModelState {
   // Return what the optimizer has moments for of a unit: in the parameters, and in another buffer.
   TensorView updated_part(size_t unit) const;
   TensorView updated_part(size_t unit, TensorView buffer) const;
+  std::vector<Slice> masters_held() const;
   // Gives the buffer the values of the first file that has them, or those of the seed.
   void load(const std::deque<WeightsFile>& files, const Layout& layout, TensorView buffer);
+  void load_slices(const std::deque<WeightsFile>& files, const std::vector<Slice>& slices);
 
   TrainerContext context_;
   const Layout &layout_, &trained_;
   size_t rank_;
   Stream host_stream_{DeviceType::cpu};
   GradNorm grad_norm_;
+  std::unique_ptr<MuonState> muon_;  // null if AdamW updates all
   Tensor staging_;  // host memory for one full tensor, used by initialize() and restore()
 };
 

@@ -103,6 +103,50 @@ TEST_CASE("a lesson takes the dtypes that it has, and says who has the others") 
   }
 }
 
+// The optimizer that a lesson takes from these flags, or throws.
+OptimizerConfig optimizer_of(const std::vector<const char*>& flags, bool has_muon = true) {
+  std::vector<const char*> argv = {"00_test"};
+  argv.insert(argv.end(), flags.begin(), flags.end());
+  const LessonInfo lesson = {
+      .name = "00_test", .description = "Tests flags.", .has_muon = has_muon};
+  Options options(lesson, [](CLI::App&) {});
+  options.parse(static_cast<int>(argv.size()), argv.data());
+  return options.resolve({}).optimizer;
+}
+
+TEST_CASE("Muon is done or refused") {
+  CHECK(optimizer_of({}).kind == OptimizerKind::adamw);
+  CHECK(optimizer_of({"--optimizer", "adamw"}, false).kind == OptimizerKind::adamw);
+  const OptimizerConfig muon = optimizer_of({"--optimizer", "muon"});
+  CHECK(muon.kind == OptimizerKind::muon);
+  CHECK(muon.muon_scale == MuonScale::rms);
+  CHECK(muon.splits_qkv);
+  CHECK(muon.muon_momentum == 0.95);
+  const OptimizerConfig other = optimizer_of({"--optimizer", "muon", "--muon-scale", "spectral",
+                                              "--muon-qkv", "together", "--muon-momentum", "0.9"});
+  CHECK(other.muon_scale == MuonScale::spectral);
+  CHECK_FALSE(other.splits_qkv);
+  CHECK(other.muon_momentum == 0.9);
+  CHECK_THROWS_WITH(optimizer_of({"--optimizer", "muon"}, false),
+                    "--optimizer muon: 00_test has only AdamW; take 01_single_gpu or 02_ddp, whose "
+                    "ranks have the whole matrices that Muon needs");
+  CHECK_THROWS_WITH(optimizer_of({"--optimizer", "sgd"}),
+                    "--optimizer sgd: expected adamw or muon");
+  CHECK_THROWS_WITH(optimizer_of({"--optimizer", "muon", "--muon-scale", "none"}),
+                    "--muon-scale none: expected rms or spectral");
+  for (const auto& [flag, value] :
+       {std::pair("--muon-scale", "rms"), {"--muon-qkv", "apart"}, {"--muon-momentum", "0.9"}}) {
+    CHECK_THROWS_WITH(optimizer_of({flag, value}), concat(flag, " needs --optimizer muon"));
+  }
+  CHECK_THROWS_WITH(optimizer_of({"--optimizer", "muon", "--train", "lora"}),
+                    ContainsSubstring("no matrix of a block is trained"));
+  CHECK_THROWS_WITH(optimizer_of({"--optimizer", "muon", "--train", "bias"}),
+                    ContainsSubstring("no matrix of a block is trained"));
+  CHECK_THROWS_WITH(
+      optimizer_of({"--optimizer", "muon", "--model", "nano-llama", "--muon-qkv", "together"}),
+      "--muon-qkv together: only GPT-2 stores q, k and v side by side");
+}
+
 TEST_CASE("--round-logits wants 16 bits, and a rank with the whole vocabulary") {
   CHECK(parse("--dtype bf16 --round-logits").round_logits);
   CHECK_FALSE(parse("--dtype bf16").round_logits);

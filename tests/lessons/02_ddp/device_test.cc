@@ -18,6 +18,16 @@ TEST_CASE("lesson 01 on a device: the gradients, parameters and moments of the C
   checked_run<SingleGpuTrainer>(oracle, config, alone, nullptr);
 }
 
+TEST_CASE("lesson 01 on a device with Muon: the CPU's numbers") {
+  const auto device = device_for_tests();
+  if (!device) return;
+  RunConfig config = equivalence_config(DType::fp64, 24);
+  config.optimizer.kind = OptimizerKind::muon;
+  const Record oracle = record_oracle(config);
+  Communicator alone(std::make_unique<OneRank>(*device));
+  checked_run<SingleGpuTrainer>(oracle, on_device(config, *device), alone, nullptr);
+}
+
 TEST_CASE(
     "lesson 02 on devices, by NCCL and staged: lesson 01's on the CPU, and the same bits twice") {
   const auto device = device_for_tests();

@@ -15,6 +15,29 @@ TEST_CASE("the gradients, parameters and moments of lesson 01") {
   require_equivalence<DdpTrainer>({.bucket_bytes = 20000});
 }
 
+TEST_CASE("with Muon: lesson 01's numbers, memory and bytes as predicted") {
+  const auto with_muon = [](RunConfig config) {
+    config.optimizer.kind = OptimizerKind::muon;
+    return config;
+  };
+  const Record oracle = record_oracle(with_muon(equivalence_config(DType::fp64, 24)));
+  for (const auto& [ranks, micro_batch] :
+       {std::pair<size_t, size_t>{1, 6}, {2, 3}, {3, 4}, {8, 1}}) {
+    INFO(ranks << " ranks, micro-batch " << micro_batch);
+    Groups groups(ranks);
+    const RunConfig config = with_muon(equivalence_config(DType::fp64, micro_batch));
+    const Record record =
+        record_run<DdpTrainer>(config, *groups.group, &groups.node_memory, {.bucket_bytes = 20000});
+    require_as_predicted(record);
+    if (groups.group->rank() != 0) continue;
+    require_none(differences(oracle, record, bounds_for(DType::fp64), config.optimizer));
+    // Matrices have momentum, and nothing else.
+    CHECK(record.tensors[0].contains("exp_avg.h.0.mlp.c_fc.weight"));
+    CHECK_FALSE(record.tensors[0].contains("exp_avg_sq.h.0.mlp.c_fc.weight"));
+    CHECK(record.tensors[0].contains("exp_avg_sq.wte.weight"));
+  }
+}
+
 TEST_CASE("in bf16 near lesson 01's fp64, with half the bytes of parameters") {
   require_low_precision<DdpTrainer>({.bucket_bytes = 20000});
 }

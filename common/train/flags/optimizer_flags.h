@@ -1,0 +1,25 @@
+// The choice of the optimizer, and what Muon has to know.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "common/io/cli11.h"
+#include "common/model/config.h"
+#include "common/model/optimizer.h"
+#include "common/train/trainer/lesson_info.h"
+
+namespace ladder {
+
+struct OptimizerFlags {
+  std::string optimizer = "adamw";
+  std::optional<std::string> muon_scale, muon_qkv;
+  std::optional<double> muon_momentum;
+
+  void add_to(CLI::App& app);
+  // Throws a UserError if a value is unknown, and if it cannot be honoured: by the lesson, by a
+  // model of which no matrix is trained, by weights that are stored apart, or without Muon.
+  void resolve(OptimizerConfig& config, const ModelConfig& model, const LessonInfo& lesson) const;
+};
+
+}  // namespace ladder
