@@ -17,6 +17,11 @@ void add(Stream& stream, TensorView out, ConstTensorView a, ConstTensorView b);
 // out[i] = factor * in[i], with the factor rounded to the accumulation dtype. out may be in.
 void scale(Stream& stream, TensorView out, ConstTensorView in, double factor);
 
+// out[i] = factor * a[i] + b[i], with the factor rounded to the accumulation dtype. out may be a or
+// b.
+void add_scaled(Stream& stream, TensorView out, ConstTensorView a, double factor,
+                ConstTensorView b);
+
 // out[i] = in[i], rounded to nearest in the dtype of out. The two dtypes may differ.
 void cast(Stream& stream, TensorView out, ConstTensorView in);
 
@@ -33,6 +38,9 @@ inline Cost add_cost(ConstTensorView out) {
 inline Cost scale_cost(ConstTensorView out) {
   return moving_cost(number_of(out.num_elements()), {out}, {out});
 }
+inline Cost add_scaled_cost(ConstTensorView out) {
+  return moving_cost(2 * number_of(out.num_elements()), {out, out}, {out});
+}
 inline Cost cast_cost(ConstTensorView out, ConstTensorView in) {
   return moving_cost(0, {in}, {out});
 }
@@ -45,6 +53,7 @@ namespace cpu {
 decltype(ladder::fill) fill;
 decltype(ladder::add) add;
 decltype(ladder::scale) scale;
+decltype(ladder::add_scaled) add_scaled;
 decltype(ladder::cast) cast;
 decltype(ladder::fill_normal) fill_normal;
 }  // namespace cpu
@@ -53,6 +62,7 @@ namespace cuda {
 decltype(ladder::fill) fill;
 decltype(ladder::add) add;
 decltype(ladder::scale) scale;
+decltype(ladder::add_scaled) add_scaled;
 decltype(ladder::cast) cast;
 decltype(ladder::fill_normal) fill_normal;
 }  // namespace cuda
@@ -73,6 +83,15 @@ inline void scale(Stream& stream, TensorView out, ConstTensorView in, double fac
   const ArgumentCheck expect("scale", stream, "out", out, 0);
   expect("in", in, out.shape());
   run_body(expect, scale_cost(out), cpu::scale, cuda::scale, stream, out, in, factor);
+}
+
+inline void add_scaled(Stream& stream, TensorView out, ConstTensorView a, double factor,
+                       ConstTensorView b) {
+  const ArgumentCheck expect("add_scaled", stream, "out", out, 0);
+  expect("a", a, out.shape());
+  expect("b", b, out.shape());
+  run_body(expect, add_scaled_cost(out), cpu::add_scaled, cuda::add_scaled, stream, out, a, factor,
+           b);
 }
 
 inline void cast(Stream& stream, TensorView out, ConstTensorView in) {

@@ -124,8 +124,10 @@ Work Communicator::run_task(Stream& stream, const Task& task, size_t payload, Ca
   if (account_->counts_as_control_) options.purpose = Purpose::control;
   Traffic call = {.calls = 1, .payload_bytes = payload, .at_most = options.by_data};
   const PairCounts& counts = request.counts;
-  if (counts.total() < size() * size() * counts.largest()) {  // they are not all the same
-    call.group_payload_bytes = counts.total() * size_of(request.in.dtype());
+  const bool are_same = counts.total() == size() * size() * counts.largest();
+  if (options.by_data ? !are_same : !counts.are_equal()) {
+    const size_t elements = options.by_data ? counts.total() : counts.total_to_others();
+    call.group_sent_bytes = elements * size_of(request.in.dtype());
   }
   account_->ledger_.add(key_of(request, options.purpose), call);
   if (queue_ && view.device() == device()) {

@@ -50,6 +50,11 @@ class PairCounts {
     for (size_t from = 0; from < num_ranks_; ++from) sum += sent(from);
     return sum;
   }
+  size_t total_to_others() const {
+    size_t sum = total();
+    for (size_t rank = 0; rank < num_ranks_; ++rank) sum -= of(rank, rank);
+    return sum;
+  }
   size_t largest() const {
     return counts_.empty() ? each_ : *std::max_element(counts_.begin(), counts_.end());
   }

@@ -56,6 +56,8 @@ std::string_view name_of(Axis axis) {
       return "replica";
     case Axis::data_context:
       return "data_context";
+    case Axis::stage:
+      return "stage";
   }
   return "?";
 }
@@ -90,11 +92,14 @@ size_t ProcessGrid::size(Axis axis) const {
       return shard_size == 0 ? 1 : data_size / shard_size;
     case Axis::data_context:
       return data_size * context_size;
+    case Axis::stage:
+      return data_size * context_size * tensor_size;
   }
   return 1;
 }
 
 size_t ProcessGrid::stride(Axis axis) const {
+  if (axis == Axis::stage) return 1;
   if (axis == Axis::data_context) return stride(Axis::context);
   if (axis == Axis::expert || axis == Axis::shard) return stride(Axis::data);
   if (axis == Axis::expert_data) return stride(Axis::data) * expert_size;

@@ -16,7 +16,8 @@ namespace ladder {
 // groups hold the same ones (expert_data). In the same way shard_size consecutive ranks of it may
 // shard one copy of the model (shard), and ranks with the same place in their groups hold the same
 // shard of other copies (replica). Ranks that differ only in their places on the data and the
-// context axis hold the same part of the model (data_context).
+// context axis hold the same part of the model (data_context). The ranks of one pipeline stage hold
+// the same layers, or slices and shards of them (stage).
 enum class Axis {
   world,
   pipeline,
@@ -28,7 +29,8 @@ enum class Axis {
   expert_data,
   shard,
   replica,
-  data_context
+  data_context,
+  stage
 };
 
 std::string_view name_of(Axis axis);

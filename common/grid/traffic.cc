@@ -12,6 +12,8 @@ std::string_view name_of(Purpose purpose) {
       return "parameter";
     case Purpose::activation:
       return "activation";
+    case Purpose::update:
+      return "update";
     case Purpose::control:
       return "control";
   }
@@ -87,15 +89,14 @@ size_t group_bytes(Collective collective, size_t size, size_t bytes) {
 }
 
 double wire_bytes(Collective collective, size_t size, const Traffic& predicted) {
-  const size_t all = predicted.group_payload_bytes;
+  const size_t all = predicted.group_sent_bytes;
   if (all == 0) return wire_bytes(collective, size, predicted.payload_bytes);
-  return wire_bytes(collective, size, all) / static_cast<double>(size);
+  return static_cast<double>(all) / static_cast<double>(size);
 }
 
 size_t group_bytes(Collective collective, size_t size, const Traffic& predicted) {
-  const size_t all = predicted.group_payload_bytes;
-  if (all == 0) return group_bytes(collective, size, predicted.payload_bytes);
-  return group_bytes(collective, size, all) / size;
+  const size_t all = predicted.group_sent_bytes;
+  return all == 0 ? group_bytes(collective, size, predicted.payload_bytes) : all;
 }
 
 size_t bytes_between(Collective collective, const std::vector<size_t>& machine_of, size_t bytes) {
@@ -126,7 +127,7 @@ size_t bytes_between(Collective collective, const std::vector<size_t>& machine_o
 Traffic& Traffic::operator+=(const Traffic& more) {
   calls += more.calls;
   payload_bytes += more.payload_bytes;
-  group_payload_bytes += more.group_payload_bytes;
+  group_sent_bytes += more.group_sent_bytes;
   busy_seconds += more.busy_seconds;
   exposed_seconds += more.exposed_seconds;
   moved += more.moved;

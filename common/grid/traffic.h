@@ -12,9 +12,10 @@
 
 namespace ladder {
 
-// The kind of data that an operation moves. Control is everything that is not part of a training
+// The kind of data that an operation moves. An update is what an optimizer makes of gradients
+// before it changes parameters. Control is everything that is not part of a training
 // step's formula, such as losses and norms.
-enum class Purpose { gradient, parameter, activation, control };
+enum class Purpose { gradient, parameter, activation, update, control };
 
 enum class Collective {
   all_reduce,
@@ -27,7 +28,7 @@ enum class Collective {
   recv,
   barrier
 };
-inline constexpr size_t kNumPurposes = 4, kNumCollectives = 9;
+inline constexpr size_t kNumPurposes = 5, kNumCollectives = 9;
 
 std::string_view name_of(Purpose purpose);
 std::string_view name_of(Collective collective);
@@ -86,9 +87,10 @@ struct Moved {
 struct Traffic {
   size_t calls = 0;
   size_t payload_bytes = 0;
-  // Of an all_to_all in which ranks give unequally many bytes: what all ranks of the group give
-  // together. 0: all give as many.
-  size_t group_payload_bytes = 0;
+  // Of an all_to_all with a count for each pair: the bytes that all ranks of the group together
+  // send to others; with at_most, and only if ranks give unequally many, what they have to send, to
+  // themselves too. Otherwise 0.
+  size_t group_sent_bytes = 0;
   double busy_seconds = 0;     // the time that operations took, wherever they ran
   double exposed_seconds = 0;  // the part of it for which the caller waited
   Moved moved = {};
@@ -103,7 +105,7 @@ struct Traffic {
   Traffic times(size_t n) const {
     return {.calls = n * calls,
             .payload_bytes = n * payload_bytes,
-            .group_payload_bytes = n * group_payload_bytes,
+            .group_sent_bytes = n * group_sent_bytes,
             .at_most = at_most};
   }
   // Compares calls and payload, not times.

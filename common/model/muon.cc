@@ -21,12 +21,11 @@ constexpr double kTiny = 1e-7;  // added to the norm, which may be 0
 }  // namespace
 
 std::vector<MuonMatrix> muon_matrices(const OptimizerConfig& config, const Parameter& parameter) {
-  check(parameter.shape == parameter.full_shape, "muon_matrices: a part of a matrix");
   const size_t count = config.splits_qkv ? parameter.matrix.count : 1;
-  const size_t columns = parameter.shape[1] / count;
+  const size_t columns = parameter.full_shape[1] / count;
   std::vector<MuonMatrix> matrices;
   for (size_t i = 0; i < count; ++i) {
-    matrices.push_back({&parameter, parameter.shape[0], columns, i * columns});
+    matrices.push_back({&parameter, parameter.full_shape[0], columns, i * columns});
   }
   return matrices;
 }
@@ -41,20 +40,18 @@ double muon_factor(MuonScale scale, const MuonMatrix& matrix) {
 Muon::Muon(Memory& memory, const OptimizerConfig& config, DType dtype,
            const std::vector<const Parameter*>& parameters)
     : config_(config) {
-  size_t whole = 0, largest = 0, side = 0;
+  size_t largest = 0, side = 0;
   for (const Parameter* parameter : parameters) {
     if (!is_muons(config, *parameter)) continue;
-    whole = std::max(whole, parameter->shape.num_elements());
     for (const MuonMatrix& matrix : muon_matrices(config, *parameter)) {
       largest = std::max(largest, matrix.rows * matrix.columns);
       side = std::max(side, std::min(matrix.rows, matrix.columns));
     }
   }
-  if (whole == 0) return;
+  if (largest == 0) return;
   const auto make = [&](size_t elements, DType of) {
     return Tensor(memory, Category::workspace, of, {elements});
   };
-  blended_ = make(whole, dtype);
   matrix_ = make(largest, dtype), other_ = make(largest, dtype);
   gram_ = make(side * side, dtype), square_ = make(side * side, dtype);
   partial_sums_ = make(sum_workspace_elements(largest), DType::fp64), sum_ = make(1, DType::fp64);
@@ -77,8 +74,7 @@ TensorView Muon::orthogonalize(Stream& stream, TensorView matrix) {
     matmul(stream, gram, x, x, {.transpose_a = !is_flat, .transpose_b = is_flat});
     matmul(stream, squared, gram, gram);
     scale(stream, squared, squared, kC);
-    scale(stream, gram, gram, kB);
-    add(stream, gram, gram, squared);
+    add_scaled(stream, gram, gram, kB, squared);
     scale(stream, next, x, kA);
     matmul(stream, next, is_flat ? gram : x, is_flat ? x : gram, {.accumulate = true});
     std::swap(x, next);
@@ -86,30 +82,29 @@ TensorView Muon::orthogonalize(Stream& stream, TensorView matrix) {
   return x;
 }
 
-void Muon::update(Stream& stream, const MuonTensors& tensors, const AdamWStep& step) {
-  const auto& [parameter, param, momentum, grad, rounded] = tensors;
-  const Range range(stream, parameter->name, "Muon");
-  const TensorView blended = blended_.view().rows(0, param.num_elements());
-  // `blended` has G first, and then, matrix by matrix, what is added to the parameter.
-  scale(stream, momentum, momentum, config_.muon_momentum);
-  scale(stream, blended, grad, step.grad_scale);
-  add(stream, momentum, momentum, blended);
-  // param is decayed before its matrices move.
-  scale(stream, param, param, 1 - step.learning_rate * step.weight_decay);
-  const auto whole = [&](TensorView view) { return view.reshape(parameter->shape); };
-  for (const MuonMatrix& matrix : muon_matrices(config_, *parameter)) {
-    const Shape shape = {matrix.rows, matrix.columns};
-    const TensorView x = matrix_.view().elements(0, shape), g = other_.view().elements(0, shape);
-    copy_columns(stream, x, 0, whole(momentum), matrix.first_column, matrix.columns);
-    copy_columns(stream, g, 0, whole(blended), matrix.first_column, matrix.columns);
-    scale(stream, x, x, config_.muon_momentum);
-    add(stream, x, x, g);
+void Muon::orthogonalize_all(Stream& stream, const Parameter& parameter, TensorView whole,
+                             double learning_rate) {
+  const Range range(stream, parameter.name, "Muon");
+  for (const MuonMatrix& matrix : muon_matrices(config_, parameter)) {
+    const TensorView x = matrix_.view().elements(0, {matrix.rows, matrix.columns});
+    copy_columns(stream, x, 0, whole, matrix.first_column, matrix.columns);
     const TensorView updated = orthogonalize(stream, x);
-    scale(stream, updated, updated, -step.learning_rate * muon_factor(config_.muon_scale, matrix));
-    copy_columns(stream, whole(blended), matrix.first_column, updated, 0, matrix.columns);
+    scale(stream, updated, updated, -learning_rate * muon_factor(config_.muon_scale, matrix));
+    copy_columns(stream, whole, matrix.first_column, updated, 0, matrix.columns);
   }
-  add(stream, param, param, blended);
-  if (!rounded.empty()) cast(stream, rounded, param);
+}
+
+void muon_blend(Stream& stream, TensorView blended, TensorView momentum, ConstTensorView grad,
+                double factor, double grad_scale) {
+  scale(stream, blended, grad, grad_scale);
+  add_scaled(stream, momentum, momentum, factor, blended);
+  add_scaled(stream, blended, momentum, factor, blended);
+}
+
+void muon_move(Stream& stream, TensorView param, TensorView copy, ConstTensorView moved,
+               const AdamWStep& step) {
+  add_scaled(stream, param, param, 1 - step.learning_rate * step.weight_decay, moved);
+  if (!copy.empty()) cast(stream, copy, param);
 }
 
 }  // namespace ladder

@@ -2,13 +2,15 @@
 #pragma once
 
 #include <cstdint>
+#include <string_view>
 #include <vector>
 
 #include "common/model/optimizer.h"
+#include "common/model/slices.h"
 
 namespace ladder {
 
-// One matrix, and where it lies in its parameter: in `columns` columns from first_column on.
+// One matrix, and where it lies in the whole parameter: in `columns` columns from first_column on.
 struct MuonMatrix {
   const Parameter* parameter;
   size_t rows, columns, first_column;
@@ -23,6 +25,12 @@ inline bool is_muons(const OptimizerConfig& config, const Parameter& parameter) 
   return config.kind == OptimizerKind::muon && parameter.matrix.count > 0;
 }
 
+// Returns whether there are no tensors of this kind (slices.h) of what Muon updates: it keeps no
+// second moments.
+inline bool lacks_weights(const OptimizerConfig& config, std::string_view kind) {
+  return config.kind == OptimizerKind::muon && kind == kExpAvgSq;
+}
+
 // Returns the matrices of a parameter that is_muons(): one, or q, k and v. These are three linear
 // maps that are stored side by side. Together they would get one size of update between them, and
 // the columns of one would be made orthogonal to those of another, which they never meet.
@@ -31,30 +39,34 @@ std::vector<MuonMatrix> muon_matrices(const OptimizerConfig& config, const Param
 // Returns what a matrix's update is multiplied with (MuonScale).
 double muon_factor(MuonScale scale, const MuonMatrix& matrix);
 
-// A whole parameter with its momentum and its gradient. All are (n).
-struct MuonTensors {
-  const Parameter* parameter;
-  TensorView param, momentum;  // in fp32 or fp64
-  ConstTensorView grad;        // in the same dtype
-  TensorView copy = {};        // of the parameter, in 16 bits; empty: there is none
-};
-
-// Muon updates whole matrices: a part of one cannot be made orthogonal. With M the momentum, B the
-// matrix and G its gradient, times the factor of clipping:
+// With M the momentum of a matrix B, and G its gradient times the factor of clipping, Muon is
 //   M = momentum M + G;  U = orthogonal(momentum M + G)  (Nesterov)
 //   B = (1 - learning_rate weight_decay) B - learning_rate factor U
+// All of it but orthogonal() works element by element, so each rank does it with the part of the
+// matrix that it has. These two functions do that; all views are (n). Asynchronous.
 // [Jordan24; Liu25, Muon is scalable for LLM training]
+
+// Updates M, and sets `blended` = momentum M + G.
+void muon_blend(Stream& stream, TensorView blended, TensorView momentum, ConstTensorView grad,
+                double factor, double grad_scale);
+// Updates B with `moved` = - learning_rate factor U, and its copy in 16 bits unless that is empty.
+void muon_move(Stream& stream, TensorView param, TensorView copy, ConstTensorView moved,
+               const AdamWStep& step);
+
+// Muon makes whole matrices orthogonal; a part of one cannot be.
 class Muon {
  public:
   static constexpr int kIterations = 5;
 
-  // Allocates workspace for the largest of these parameters that Muon updates; none if there are
-  // none. Category: workspace.
+  // Allocates workspace for the largest matrix of these parameters; none if there are none.
+  // Category: workspace.
   Muon(Memory& memory, const OptimizerConfig& config, DType dtype,
        const std::vector<const Parameter*>& parameters);
 
-  // Updates a parameter. Synchronizes the stream once for each matrix, for its norm.
-  void update(Stream& stream, const MuonTensors& tensors, const AdamWStep& step);
+  // Sets `whole`, a parameter's `blended` in its full shape, to what moves it: matrix by matrix,
+  // - learning_rate factor U. Synchronizes the stream once for each matrix, for its norm.
+  void orthogonalize_all(Stream& stream, const Parameter& parameter, TensorView whole,
+                         double learning_rate);
 
   // Brings the singular values of a matrix near 1 and keeps its singular vectors. It is divided by
   // its norm. Then, kIterations times, X becomes a X + b (A X) + c (A A X), where A = X X^T; where
@@ -67,7 +79,6 @@ class Muon {
  private:
   OptimizerConfig config_;
   int64_t num_calls_ = 0;
-  Tensor blended_;             // (n) of a parameter: what is made orthogonal
   Tensor matrix_, other_;      // (n) of a matrix, twice
   Tensor gram_, square_;       // (k k), where k is the smaller side
   Tensor partial_sums_, sum_;  // of the norm, fp64

@@ -32,6 +32,15 @@ void scale(Stream&, TensorView out, ConstTensorView in, double factor) {
   });
 }
 
+void add_scaled(Stream&, TensorView out, ConstTensorView a, double factor, ConstTensorView b) {
+  dispatch_float(out.dtype(), [&](auto zero) {
+    using T = decltype(zero);
+    const auto f = static_cast<Accumulate<T>>(factor);
+    map([f](auto x, auto y) { return f * x + y; }, out.num_elements(), out.as<T>(), a.as<T>(),
+        b.as<T>());
+  });
+}
+
 void cast(Stream&, TensorView out, ConstTensorView in) {
   const size_t n = out.num_elements();
   dispatch_float(out.dtype(), [&](auto out_zero) {

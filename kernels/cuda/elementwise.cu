@@ -19,6 +19,12 @@ struct Scaled {
   __device__ T operator()(T x) const { return factor * x; }
 };
 
+template <class T>
+struct SumScaled {
+  T factor;
+  __device__ T operator()(T x, T y) const { return factor * x + y; }
+};
+
 template <class To>
 struct Cast {  // converts to To directly: fp64 by way of fp32 would be rounded twice
   template <class From>
@@ -65,6 +71,16 @@ void scale(Stream& stream, TensorView out, ConstTensorView in, double factor) {
     using T = decltype(zero);
     using A = Accumulate<T>;
     map(stream, Scaled<A>{static_cast<A>(factor)}, out.num_elements(), out.as<T>(), in.as<T>());
+  });
+}
+
+void add_scaled(Stream& stream, TensorView out, ConstTensorView a, double factor,
+                ConstTensorView b) {
+  dispatch_float(out.dtype(), [&](auto zero) {
+    using T = decltype(zero);
+    using A = Accumulate<T>;
+    map(stream, SumScaled<A>{static_cast<A>(factor)}, out.num_elements(), out.as<T>(), a.as<T>(),
+        b.as<T>());
   });
 }
 

@@ -28,6 +28,7 @@ TensorView ShardSync::summed(size_t unit) const { return state_.shard(gradients_
 void ShardSync::update(const AdamWStep& step) { update_and_gather(state_, ranks_, step); }
 
 void update_and_gather(ModelState& state, Communicator& ranks, const AdamWStep& step) {
+  state.update_weights(step);
   std::vector<Work> gathers;
   for (size_t unit : state.layout().trained_units()) {
     state.update(step, unit);

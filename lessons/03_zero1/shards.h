@@ -33,8 +33,8 @@ class ShardSync final : public GradientSync {
   std::vector<Work> started_;
 };
 
-// Runs AdamW on this rank's shard of every unit that is trained. Each unit is gathered from all
-// ranks while the next one is updated. Returns when the gathers have been waited for on the state's
+// Updates this rank's shard of every unit that is trained. Each unit is gathered from all ranks
+// while the next one is updated. Returns when the gathers have been waited for on the state's
 // stream. REQUIRES: the state has whole parameters.
 void update_and_gather(ModelState& state, Communicator& ranks, const AdamWStep& step);
 

@@ -11,7 +11,8 @@ Zero1Trainer::Zero1Trainer(const TrainerContext& context, const Flags& flags)
     : context_(context),
       ranks_(context.ranks->world),
       layout_(context.config.model, ranks_.size()),
-      state_(context, layout_, ranks_.rank(), zero_storages(flags.zero, context.ranks->registered)),
+      state_(context, layout_, ranks_.rank(),
+             zero_storages(flags.zero, context.ranks->registered, {.all = &ranks_})),
       model_(context, layout_, state_.parameters, state_.gradients),
       share_(context.config, ranks_),
       sync_(make_zero_sync(flags.zero, state_, ranks_)) {}

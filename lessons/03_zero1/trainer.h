@@ -17,7 +17,9 @@ class Zero1Trainer final : public Trainer {
     void add_to(CLI::App& app) { zero.add_to(app, "ZeRO"); }
   };
   static constexpr Lesson<Flags> kLesson = {
-      {"03_zero1", "Trains a model on several ranks that share the optimizer's state (ZeRO-1)."}};
+      {.name = "03_zero1",
+       .description = "Trains a model on several ranks that share the optimizer's state (ZeRO-1).",
+       .muon = MuonUse::on_request}};
 
   Zero1Trainer(const TrainerContext& context, const Flags& flags);
   ModelState& state() override { return state_; }

@@ -19,10 +19,12 @@ void ZeroFlags::add_to(CLI::App& app, const char* group) {
       ->group(group);
 }
 
-ModelState::Storages zero_storages(const ZeroFlags& flags, MemorySource* registered) {
+ModelState::Storages zero_storages(const ZeroFlags& flags, MemorySource* registered,
+                                   const MuonRanks& ranks) {
   return {.parameters = {.source = flags.stage == 1 ? registered : nullptr},
           .gradients = {.source = registered},
-          .optimizer = {.is_sharded = flags.stage == 1}};
+          .optimizer = {.is_sharded = flags.stage == 1},
+          .muon = flags.stage == 1 ? ranks : MuonRanks()};
 }
 
 std::unique_ptr<GradientSync> make_zero_sync(const ZeroFlags& flags, ModelState& state,

@@ -18,8 +18,10 @@ struct ZeroFlags {
 };
 
 // Returns where the buffers of the state are. Peers sum gradients in place, and at stage 1 they
-// read parameters in place; `registered` is the source of such memory.
-ModelState::Storages zero_storages(const ZeroFlags& flags, MemorySource* registered);
+// read parameters in place; `registered` is the source of such memory. `ranks` are those that have
+// the other shards.
+ModelState::Storages zero_storages(const ZeroFlags& flags, MemorySource* registered,
+                                   const MuonRanks& ranks = {});
 
 // Makes a BucketSync or a ShardSync; `gradients` is theirs. REQUIRES: the state was made with
 // zero_storages().

@@ -9,10 +9,11 @@ namespace ladder {
 namespace {
 
 // Peers read the parameters in place, so they are in registered memory.
-ModelState::Storages storages(MemorySource* registered) {
-  return {.parameters = {.source = registered},
+ModelState::Storages storages(const RankContext& ranks) {
+  return {.parameters = {.source = ranks.registered},
           .gradients = {.is_sharded = true},
-          .optimizer = {.is_sharded = true}};
+          .optimizer = {.is_sharded = true},
+          .muon = {.all = &ranks.world}};
 }
 
 }  // namespace
@@ -21,7 +22,7 @@ Zero2Trainer::Zero2Trainer(const TrainerContext& context, const Flags&)
     : context_(context),
       ranks_(context.ranks->world),
       layout_(context.config.model, ranks_.size()),
-      state_(context, layout_, ranks_.rank(), storages(context.ranks->registered)),
+      state_(context, layout_, ranks_.rank(), storages(*context.ranks)),
       model_(context, layout_, state_.parameters, {}),
       share_(context.config, ranks_),
       sync_(context, state_, ranks_) {}

@@ -16,8 +16,10 @@ class Zero2Trainer final : public Trainer {
     void add_to(CLI::App&) {}
   };
   static constexpr Lesson<Flags> kLesson = {
-      {"04_zero2",
-       "Trains a model on several ranks that share gradients and the optimizer's state (ZeRO-2)."}};
+      {.name = "04_zero2",
+       .description = "Trains a model on several ranks that share gradients and the optimizer's "
+                      "state (ZeRO-2).",
+       .muon = MuonUse::on_request}};
 
   Zero2Trainer(const TrainerContext& context, const Flags&);
   ModelState& state() override { return state_; }

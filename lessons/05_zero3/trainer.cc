@@ -9,10 +9,11 @@ namespace ladder {
 namespace {
 
 // Everything is sharded. Peers read the parameters in place, so they are in registered memory.
-ModelState::Storages storages(MemorySource* registered) {
-  return {.parameters = {.is_sharded = true, .source = registered},
+ModelState::Storages storages(const RankContext& ranks) {
+  return {.parameters = {.is_sharded = true, .source = ranks.registered},
           .gradients = {.is_sharded = true},
-          .optimizer = {.is_sharded = true}};
+          .optimizer = {.is_sharded = true},
+          .muon = {.all = &ranks.world}};
 }
 
 }  // namespace
@@ -21,7 +22,7 @@ Zero3Trainer::Zero3Trainer(const TrainerContext& context, const Flags& flags)
     : context_(context),
       ranks_(context.ranks->world),
       layout_(context.config.model, ranks_.size()),
-      state_(context, layout_, ranks_.rank(), storages(context.ranks->registered)),
+      state_(context, layout_, ranks_.rank(), storages(*context.ranks)),
       model_(context, layout_, {}, {}),
       share_(context.config, ranks_),
       gatherer_(context, state_, ranks_, flags.gather),

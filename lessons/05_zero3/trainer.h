@@ -18,9 +18,10 @@ class Zero3Trainer final : public Trainer {
     void add_to(CLI::App& app) { gather.add_to(app, "ZeRO-3"); }
   };
   static constexpr Lesson<Flags> kLesson = {
-      {"05_zero3",
-       "Trains a model on several ranks that share parameters, gradients and the optimizer's state "
-       "(ZeRO-3, FSDP)."}};
+      {.name = "05_zero3",
+       .description = "Trains a model on several ranks that share parameters, gradients and the "
+                      "optimizer's state (ZeRO-3, FSDP).",
+       .muon = MuonUse::on_request}};
 
   Zero3Trainer(const TrainerContext& context, const Flags& flags);
   ModelState& state() override { return state_; }

@@ -34,7 +34,7 @@ TensorParallelTrainer::TensorParallelTrainer(const TrainerContext& context, cons
     : context_(context),
       ranks_(context.ranks->on(Axis::tensor)),
       layout_(layout_of(context.config, context.ranks->grid)),
-      state_(context, layout_),
+      state_(context, layout_, 0, {.muon = {.all = &ranks_}}),
       model_(context, layout_, state_.parameters, state_.gradients,
              {.tensor = tensor_parallel_on(ranks_),
               .summed = ranks_.size() > 1 ? context.ranks->registered : nullptr}),

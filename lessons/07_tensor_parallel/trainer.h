@@ -22,7 +22,9 @@ class TensorParallelTrainer final : public Trainer {
 
   static ProcessGrid arrange(const Flags& flags, size_t num_ranks, size_t rank);
   static constexpr Lesson<Flags> kLesson = {
-      .info = {"07_tensor_parallel", "Trains a model whose weights are split among the ranks."},
+      .info = {.name = "07_tensor_parallel",
+               .description = "Trains a model whose weights are split among the ranks.",
+               .muon = MuonUse::on_request},
       .arrange = arrange};
 
   TensorParallelTrainer(const TrainerContext& context, const Flags&);

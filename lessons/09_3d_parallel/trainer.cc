@@ -65,6 +65,25 @@ std::unique_ptr<GradientSync> make_sync(const ThreeDFlags& flags, ModelState& st
   return std::make_unique<LateSync>(std::move(sync));
 }
 
+// Returns the ranks of this stage, if Muon has to bring shards of slices together, or null.
+std::unique_ptr<Communicator> ranks_of_stage(const TrainerContext& context,
+                                             const ThreeDFlags& flags) {
+  const ProcessGrid& grid = context.ranks->grid;
+  const bool is_muon = context.config.optimizer.kind == OptimizerKind::muon;
+  if (!is_muon || flags.zero.stage == 0 || grid.tensor_size == 1) return nullptr;
+  return context.ranks->world.split_axis(Axis::stage, grid.group(Axis::stage).color);
+}
+
+// Returns where the state's buffers are, and the ranks that have parts of a weight.
+ModelState::Storages storages_for(const TrainerContext& context, const ThreeDFlags& flags,
+                                  Communicator* stage_ranks) {
+  const RankContext& ranks = *context.ranks;
+  Communicator& sharing = stage_ranks == nullptr ? ranks.replicas() : *stage_ranks;
+  ModelState::Storages storages = zero_storages(flags.zero, ranks.registered, {.all = &sharing});
+  if (flags.zero.stage == 0) storages.muon.all = &ranks.on(Axis::tensor);
+  return storages;
+}
+
 }  // namespace
 
 SharedPlan ThreeDTrainer::plan(const Flags& flags, const RunConfig& config,
@@ -118,8 +137,9 @@ ThreeDTrainer::ThreeDTrainer(const TrainerContext& context, const Flags& flags)
     : context_(context),
       stage_(stage_at(context.config, context.ranks->grid, flags, context.plan)),
       tokens_(context, flags.context),
+      stage_ranks_(ranks_of_stage(context, flags)),
       state_(context, stage_.layout, context.ranks->replicas().rank(),
-             zero_storages(flags.zero, context.ranks->registered)),
+             storages_for(context, flags, stage_ranks_.get())),
       model_(context, stage_.layout, state_.parameters, state_.gradients,
              {.num_buffers = stage_.num_buffers(),
               .tensor = points_on(context, flags),

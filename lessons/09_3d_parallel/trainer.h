@@ -29,9 +29,11 @@ class ThreeDTrainer final : public Trainer {
   static std::string describe(const Flags& flags, const RunConfig& config, const ProcessGrid& grid,
                               const SharedPlan& plan);
   static constexpr Lesson<Flags> kLesson = {
-      .info = {"09_3d_parallel",
-               "Trains a model with data, pipeline and tensor parallelism at once.",
-               Precisions::bf16, true},
+      .info = {.name = "09_3d_parallel",
+               .description = "Trains a model with data, pipeline and tensor parallelism at once.",
+               .precisions = Precisions::bf16,
+               .has_schedule = true,
+               .muon = MuonUse::on_request},
       .arrange = arrange,
       .plan = plan,
       .describe = describe};
@@ -48,7 +50,8 @@ class ThreeDTrainer final : public Trainer {
  private:
   TrainerContext context_;
   PipelineStage stage_;
-  ContextShare tokens_;  // this rank's tokens of each sequence
+  ContextShare tokens_;                        // this rank's tokens of each sequence
+  std::unique_ptr<Communicator> stage_ranks_;  // with Muon, if weights have shards of slices
   ModelState state_;
   ModelRunner model_;
   Tensor reduced_;  // the gradients in --reduce-dtype; empty if that is their own dtype

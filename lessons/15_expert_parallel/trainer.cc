@@ -111,7 +111,9 @@ ExpertParallelTrainer::ExpertParallelTrainer(const TrainerContext& context, cons
     : context_(context),
       ranks_(context.ranks->on(Axis::data)),
       layout_(context.config.model, ranks_.size(), part_of(context.ranks->grid)),
-      state_(context, layout_, ranks_.rank(), zero_storages(flags.zero, context.ranks->registered)),
+      state_(context, layout_, ranks_.rank(),
+             zero_storages(flags.zero, context.ranks->registered,
+                           {.all = &ranks_, .of_divided = &context.ranks->on(Axis::expert_data)})),
       experts_(context.device_memory, context.host_memory, layout_, context.config.dtype,
                context.config.micro_batch_size, context.config.model.sequence_length,
                layer_options(context, flags.experts)),
@@ -153,6 +155,7 @@ StepResult ExpertParallelTrainer::step() {
 
 void ExpertParallelTrainer::update(const AdamWStep& step) {
   if (!in_shards_) return state_.update(step);
+  state_.update_weights(step);
   std::vector<Work> gathers;
   for (size_t unit : layout_.trained_units()) {
     const Axis axis = is_divided(layout_.unit(unit)) ? Axis::expert_data : Axis::data;

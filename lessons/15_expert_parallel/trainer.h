@@ -35,7 +35,8 @@ class ExpertParallelTrainer final : public Trainer {
   static constexpr Lesson<Flags> kLesson = {
       .info = {.name = "15_expert_parallel",
                .description = "Trains a model with a mixture of experts, which ranks share.",
-               .has_experts = true},
+               .has_experts = true,
+               .muon = MuonUse::on_request},
       .arrange = arrange,
       .adjust = adjust,
       .describe = describe,

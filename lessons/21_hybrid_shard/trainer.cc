@@ -11,10 +11,11 @@ namespace {
 
 // Everything is sharded. Peers of the shard group read parameters in place, and those that hold the
 // same shard sum gradients in place.
-ModelState::Storages storages(MemorySource* registered) {
-  return {.parameters = {.is_sharded = true, .source = registered},
-          .gradients = {.is_sharded = true, .source = registered},
-          .optimizer = {.is_sharded = true}};
+ModelState::Storages storages(const RankContext& ranks) {
+  return {.parameters = {.is_sharded = true, .source = ranks.registered},
+          .gradients = {.is_sharded = true, .source = ranks.registered},
+          .optimizer = {.is_sharded = true},
+          .muon = {.all = &ranks.on(Axis::shard)}};
 }
 
 }  // namespace
@@ -37,8 +38,7 @@ HybridShardTrainer::HybridShardTrainer(const TrainerContext& context, const Flag
       shard_group_(context.ranks->on(Axis::shard)),
       replicas_(context.ranks->on(Axis::replica)),
       layout_(context.config.model, ranks_.size(), {.replicas = replicas_.size()}),
-      state_(context, layout_, layout_rank(context.ranks->grid),
-             storages(context.ranks->registered)),
+      state_(context, layout_, layout_rank(context.ranks->grid), storages(*context.ranks)),
       model_(context, layout_, {}, {}),
       share_(context.config, ranks_),
       gatherer_(context, state_, shard_group_, flags.gather),

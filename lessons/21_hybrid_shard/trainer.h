@@ -32,8 +32,10 @@ class HybridShardTrainer final : public Trainer {
   static std::string describe(const Flags&, const RunConfig& config, const ProcessGrid& grid,
                               const SharedPlan&);
   static constexpr Lesson<Flags> kLesson = {
-      .info = {"21_hybrid_shard",
-               "Trains a model of which every machine has a copy, shared by its ranks (HSDP)."},
+      .info = {.name = "21_hybrid_shard",
+               .description =
+                   "Trains a model of which every machine has a copy, shared by its ranks (HSDP).",
+               .muon = MuonUse::on_request},
       .arrange = arrange,
       .adjust = adjust,
       .describe = describe};

@@ -37,6 +37,7 @@ TEST_CASE("elementwise kernels and sums: each argument once") {
   check_cost(fill_cost(view({10})), 0, 0, 40);
   check_cost(add_cost(view({10})), 10, 80, 40);
   check_cost(scale_cost(view({10}, DType::fp64)), 10, 80, 80);
+  check_cost(add_scaled_cost(view({10}, DType::fp64)), 20, 160, 80);
   check_cost(cast_cost(view({10}, DType::bf16), view({10})), 0, 40, 20);
   check_cost(fill_normal_cost(view({10})), 10, 0, 40);
   check_cost(sum_cost(view({10})), 10, 40, 0);

@@ -67,6 +67,28 @@ TEST_CASE("scale multiplies, and may write over its input") {
   }
 }
 
+TEST_CASE("add_scaled multiplies and adds, and may write over an input") {
+  const OnDevice on = on_every_device();
+  for (DType dtype : floats()) {
+    for (size_t n : kLengths) {
+      const Values a = random_values(dtype, n, "a"), b = random_values(dtype, n, "b");
+      Values expected(n), size(n);
+      for (size_t i = 0; i < n; ++i) {
+        expected[i] = 0.3 * a[i] + b[i];
+        size[i] = std::abs(0.3 * a[i]) + std::abs(b[i]);
+      }
+      const Array out(dtype, {n}), x(dtype, {n}, a), y(dtype, {n}, b);
+      add_scaled(stream(), out, x, 0.3, y);
+      // The factor is rounded, then the product, then the sum.
+      require_within(dtype, out.values(), expected, rounding_error(dtype, 3), size);
+      add_scaled(stream(), x, x, 0.3, y);
+      require_same_bits(x.values(), out.values());
+      add_scaled(stream(), y, Array(dtype, {n}, a), 0.3, y);
+      require_same_bits(y.values(), out.values());
+    }
+  }
+}
+
 TEST_CASE("cast rounds to nearest, ties to even, once") {
   const OnDevice on = on_every_device();
   // By way of fp32, what lies just beside a tie of bf16 or fp16 would come out as the tie.

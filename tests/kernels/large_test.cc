@@ -180,6 +180,7 @@ TEST_CASE("large: copies and elementwise kernels") {
     check_out([](auto o, auto, auto) { fill(stream(), o, 3); });
     check_out([](auto o, auto x, auto y) { add(stream(), o, x, y); });
     check_out([](auto o, auto x, auto) { scale(stream(), o, x, 0.5); });
+    check_out([](auto o, auto x, auto y) { add_scaled(stream(), o, x, 0.5, y); });
     check_out([](auto o, auto x, auto) { gelu_forward(stream(), o, x); });
     check_out([](auto o, auto x, auto y) { gelu_backward(stream(), o, x, y); });
     check_out([](auto o, auto, auto) {

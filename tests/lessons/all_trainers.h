@@ -24,6 +24,7 @@
 #include "lessons/16_pipeline_schedules/trainer.h"
 #include "lessons/17_elastic/trainer.h"
 #include "lessons/18_fine_tuning/trainer.h"
+#include "lessons/20_muon/trainer.h"
 #include "lessons/21_hybrid_shard/trainer.h"
 
 namespace ladder::testing {
@@ -33,7 +34,7 @@ using AllTrainers =
                OffloadTrainer, TensorParallelTrainer, PipelineTrainer, ThreeDTrainer,
                MixedPrecisionTrainer, CheckpointingTrainer, CompressionTrainer,
                SequenceParallelTrainer, ContextParallelTrainer, ExpertParallelTrainer,
-               ScheduleTrainer, ElasticTrainer, FineTuningTrainer, HybridShardTrainer>;
+               ScheduleTrainer, ElasticTrainer, FineTuningTrainer, MuonTrainer, HybridShardTrainer>;
 
 // Calls ask.template operator()<T>() for each trainer T. Returns the answers in the lessons' order.
 template <class Ask>

@@ -22,6 +22,7 @@ TRAINERS = [
     "16_pipeline_schedules",
     "17_elastic",
     "18_fine_tuning",
+    "20_muon",
     "21_hybrid_shard",
 ]
 

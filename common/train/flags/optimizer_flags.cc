@@ -1,7 +1,5 @@
 #include "common/train/flags/optimizer_flags.h"
 
-#include <algorithm>
-
 #include "common/io/text.h"
 #include "common/model/description.h"
 #include "common/model/train_choice.h"
@@ -10,14 +8,6 @@
 
 namespace ladder {
 namespace {
-
-// Returns whether the value is the second of the two, or throws a UserError.
-bool is_second(const char* flag, const std::string& value, const char* first, const char* second) {
-  if (value != first && value != second) {
-    throw UserError(concat(flag, " ", value, ": expected ", first, " or ", second));
-  }
-  return value == second;
-}
 
 void check_matrices(const ModelConfig& config) {
   for (const UnitSpec& unit : describe(config).units) {
@@ -37,17 +27,21 @@ void OptimizerFlags::add_to(CLI::App& app) {
   };
   add("--optimizer", optimizer,
       "adamw, or muon: it makes the updates of the blocks' matrices orthogonal, and AdamW updates "
-      "the rest [adamw]");
+      "the rest [adamw; 20_muon: muon]")
+      ->check(CLI::IsMember({"adamw", "muon"}).description(""));
   add("--muon-scale", muon_scale,
-      "How large Muon's updates are. rms: as AdamW's; spectral: by outputs / inputs [rms]");
+      "How large Muon's updates are. rms: as AdamW's; spectral: by outputs / inputs [rms]")
+      ->check(CLI::IsMember({"rms", "spectral"}).description(""));
   add("--muon-qkv", muon_qkv,
-      "Whether GPT-2's q, k and v are three matrices: apart, or together [apart]");
+      "Whether GPT-2's q, k and v are three matrices: apart, or together [apart]")
+      ->check(CLI::IsMember({"apart", "together"}).description(""));
   add("--muon-momentum", muon_momentum, "Muon [0.95]")->check(real(0, 0.999999));
 }
 
 void OptimizerFlags::resolve(OptimizerConfig& config, const ModelConfig& model,
                              const LessonInfo& lesson) const {
-  if (!is_second("--optimizer", optimizer, "adamw", "muon")) {
+  const char* const by_default = lesson.muon == MuonUse::by_default ? "muon" : "adamw";
+  if (optimizer.value_or(by_default) == "adamw") {
     for (const auto& [flag, is_given] : {std::pair("--muon-scale", muon_scale.has_value()),
                                          {"--muon-qkv", muon_qkv.has_value()},
                                          {"--muon-momentum", muon_momentum.has_value()}}) {
@@ -55,17 +49,15 @@ void OptimizerFlags::resolve(OptimizerConfig& config, const ModelConfig& model,
     }
     return;
   }
-  if (!lesson.has_muon) {
+  if (lesson.muon == MuonUse::never) {
     throw UserError(concat("--optimizer muon: ", lesson.name,
-                           " has only AdamW; take 01_single_gpu ",
-                           "or 02_ddp, whose ranks have the whole matrices that Muon needs"));
+                           " has only AdamW; Muon is in lessons ",
+                           "01 to 05, 07, 09, 15, 20 and 21"));
   }
   check_matrices(model);
   config.kind = OptimizerKind::muon;
-  if (is_second("--muon-scale", muon_scale.value_or("rms"), "rms", "spectral")) {
-    config.muon_scale = MuonScale::spectral;
-  }
-  config.splits_qkv = !is_second("--muon-qkv", muon_qkv.value_or("apart"), "apart", "together");
+  if (muon_scale == "spectral") config.muon_scale = MuonScale::spectral;
+  config.splits_qkv = muon_qkv != "together";
   if (!config.splits_qkv && !model.is_gpt2()) {
     throw UserError("--muon-qkv together: only GPT-2 stores q, k and v side by side");
   }

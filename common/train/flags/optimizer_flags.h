@@ -12,8 +12,7 @@
 namespace ladder {
 
 struct OptimizerFlags {
-  std::string optimizer = "adamw";
-  std::optional<std::string> muon_scale, muon_qkv;
+  std::optional<std::string> optimizer, muon_scale, muon_qkv;
   std::optional<double> muon_momentum;
 
   void add_to(CLI::App& app);

@@ -27,7 +27,7 @@ struct Options::Raw {
   VirtualFlags virtual_flags;
   std::string dtype = "fp32", device = "auto", attention_kernel = "own";
   ModelFlags model;
-  OptimizerFlags optimizer;
+  OptimizerFlags muon;
   SamplingFlags sampling;
   std::optional<size_t> micro_batch_size;
   std::optional<double> learning_rate, min_learning_rate;
@@ -41,7 +41,7 @@ struct Options::Raw {
 };
 
 void Options::Raw::add_training_flags(CLI::App& app) {
-  OptimizerConfig& values = config.optimizer;
+  OptimizerConfig& optimizer = config.optimizer;
   const auto add = [&](const char* name, auto& value, const char* text) {
     return app.add_option(name, value, text)->group("Training");
   };
@@ -57,7 +57,7 @@ void Options::Raw::add_training_flags(CLI::App& app) {
   add("--micro-batch-size", micro_batch_size,
       "Sequences that a rank runs at a time [all of its own; on a pipeline a (4 p)-th of them]")
       ->check(whole(1, 100'000'000));
-  add("--steps", values.num_steps, "Optimizer steps; 0 = none, only a sample or an export [200]")
+  add("--steps", optimizer.num_steps, "Optimizer steps; 0 = none, only a sample or an export [200]")
       ->check(whole(0, 1'000'000'000));
   add("--seed", config.seed, "Of initial weights and data order [1]")
       ->check(whole(0, std::numeric_limits<int64_t>::max()));
@@ -67,11 +67,11 @@ void Options::Raw::add_training_flags(CLI::App& app) {
       ->check(real(0, 100));
   add("--warmup-steps", warmup_steps, "Steps to reach the highest [a twentieth of --steps]")
       ->check(whole(0, 1'000'000'000));
-  add("--weight-decay", values.weight_decay, "Of 2-D weights [0.1]")->check(real(0, 10));
-  add("--beta1", values.beta1, "AdamW [0.9]")->check(real(0, 0.999999));
-  add("--beta2", values.beta2, "AdamW [0.95]")->check(real(0, 0.999999));
-  add("--epsilon", values.epsilon, "AdamW [1e-8]")->check(real(0, 1, true));
-  add("--clip-norm", values.clip_norm, "Largest global gradient norm; 0 = no clipping [1]")
+  add("--weight-decay", optimizer.weight_decay, "Of 2-D weights [0.1]")->check(real(0, 10));
+  add("--beta1", optimizer.beta1, "AdamW [0.9]")->check(real(0, 0.999999));
+  add("--beta2", optimizer.beta2, "AdamW [0.95]")->check(real(0, 0.999999));
+  add("--epsilon", optimizer.epsilon, "AdamW [1e-8]")->check(real(0, 1, true));
+  add("--clip-norm", optimizer.clip_norm, "Largest global gradient norm; 0 = no clipping [1]")
       ->check(real(0, 1e30));
 }
 
@@ -223,7 +223,7 @@ RunConfig Options::resolve(const ProcessGrid& grid, size_t node_size) const {
   }
 
   check_countable(config);
-  raw.optimizer.resolve(config.optimizer, config.model, lesson_);
+  raw.muon.resolve(config.optimizer, config.model, lesson_);
   OptimizerConfig& optimizer = config.optimizer;
   optimizer.learning_rate = raw.learning_rate.value_or(preset.learning_rate);
   optimizer.min_learning_rate = raw.min_learning_rate.value_or(optimizer.learning_rate / 10);
@@ -245,7 +245,7 @@ Options::Options(const LessonInfo& lesson, const std::function<void(CLI::App&)>&
       raw_(std::make_unique<Raw>()) {
   raw_->model.add_to(*app_, raw_->config);
   raw_->add_training_flags(*app_);
-  raw_->optimizer.add_to(*app_);
+  raw_->muon.add_to(*app_);
   raw_->sampling.add_to(*app_, raw_->config);
   raw_->add_output_flags(*app_);
   raw_->add_checkpoint_flags(*app_);

@@ -34,9 +34,9 @@ TrafficEntries Rehearsal::traffic() const {
   std::erase_if(entries, [](const auto& entry) { return entry.first.purpose == Purpose::control; });
   for (auto& [key, traffic] : entries) {
     traffic = traffic.times(1);  // without times and moved bytes
-    if (!traffic.at_most || traffic.group_payload_bytes == 0) continue;
-    traffic.payload_bytes = traffic.group_payload_bytes / grid_.size(key.axis);
-    traffic.group_payload_bytes = 0;
+    if (!traffic.at_most || traffic.group_sent_bytes == 0) continue;
+    traffic.payload_bytes = traffic.group_sent_bytes / grid_.size(key.axis);
+    traffic.group_sent_bytes = 0;
   }
   return entries;
 }

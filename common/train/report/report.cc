@@ -194,7 +194,8 @@ CommunicationRow communication_row(const TrafficKey& key, const Traffic& traffic
   const size_t bytes = group_bytes(key.collective, size, all_steps);
   row.predicted = rounded(wire_bytes(key.collective, size, *predicted));
   row.differs = traffic != all_steps || (!traffic.by_formula && traffic.moved.bytes != bytes);
-  if (predicted->group_payload_bytes > 0) return row;  // what leaves a machine differs by rank
+  // What leaves a machine differs by rank.
+  if (bytes != group_bytes(key.collective, size, all_steps.payload_bytes)) return row;
   const auto between =
       predict_between(key, traffic.encoded, all_steps.payload_bytes, grid, machine_of);
   if (!between) return row;

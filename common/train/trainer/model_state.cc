@@ -26,27 +26,24 @@ Tensor make(const TrainerContext& context, const Layout& layout, const ModelStat
                 storage.source);
 }
 
-// Returns what Muon updates; nothing if AdamW updates all of the model.
-std::optional<UpdatedRanges> muon_ranges(const TrainerContext& context, const Layout& layout,
-                                         const ModelState::Storages& storages) {
-  const OptimizerConfig& config = context.config.optimizer;
-  if (config.kind != OptimizerKind::muon) return std::nullopt;
-  check(!storages.optimizer.is_sharded && !storages.optimizer.on_host,
-        "ModelState: Muon needs whole matrices on the device");
-  return UpdatedRanges(config, layout);
+bool has_muon(const TrainerContext& context) {
+  return context.config.optimizer.kind == OptimizerKind::muon;
 }
 
-AdamW make_optimizer(const TrainerContext& context, const Layout& layout,
+AdamW make_optimizer(const TrainerContext& context, const Layout& layout, size_t rank,
                      const ModelState::Storages& storages) {
   const RunConfig& config = context.config;
   const ModelState::Storage& storage = storages.optimizer;
   // An optimizer on the host cannot update parameters on the device, so it needs masters, too.
   const bool has_masters =
       config.dtype != config.accumulation() || storage.on_host != storages.parameters.on_host;
-  const std::optional<UpdatedRanges> ranges = muon_ranges(context, layout, storages);
-  const size_t elements = ranges ? ranges->num_moments() : elements_of(layout, storage);
+  const size_t elements = elements_of(layout, storage);
+  const size_t seconds =
+      has_muon(context)
+          ? UpdatedRanges(config.optimizer, layout, rank, storage.is_sharded).num_seconds()
+          : elements;
   return AdamW(arena_of(context, storage), config.optimizer, config.accumulation(), elements,
-               ranges ? ranges->num_seconds() : elements, has_masters);
+               seconds, has_masters);
 }
 
 size_t largest_tensor(const Layout& layout) {
@@ -67,14 +64,16 @@ ModelState::ModelState(const TrainerContext& context, const Layout& layout, size
           make(context, layout, storages.parameters, Category::parameters, context.config.dtype)),
       gradients(make(context, layout.trained(), storages.gradients, Category::gradients,
                      context.config.accumulation())),
-      optimizer(make_optimizer(context, layout.trained(), storages)),
+      optimizer(make_optimizer(context, layout.trained(), rank, storages)),
       context_(context),
       layout_(layout),
       trained_(layout.trained()),
       rank_(rank),
       grad_norm_(arena_of(context, storages.gradients), trained_) {
-  if (auto ranges = muon_ranges(context, trained_, storages)) {
-    muon_ = std::make_unique<MuonState>(context, std::move(*ranges));
+  if (has_muon(context)) {
+    check(!storages.optimizer.on_host, "ModelState: Muon works on the device");
+    muon_ = std::make_unique<MuonState>(context, trained_, rank, storages.optimizer.is_sharded,
+                                        storages.muon);
   }
   host_stream_.set_observer(context.stream.observer());
   // Checkpoints are read into buffers on the host without a detour.
@@ -99,7 +98,7 @@ void ModelState::initialize() {
   load(files, layout_, parameters);
   if (optimizer.masters.view().empty()) return;
   if (!files.empty()) {
-    load_slices(files, masters_held());
+    load(files, trained_, optimizer.masters);
   } else {
     masters_from_parameters();
   }
@@ -121,18 +120,7 @@ void ModelState::load(const std::deque<WeightsFile>& files, const Layout& layout
     }
     return;
   }
-  load_slices(files, held_slices(layout, rank_, buffer));
-}
-
-std::vector<Slice> ModelState::masters_held() const {
-  return muon_ ? muon_->ranges().moments(optimizer.masters)
-               : held_slices(trained_, rank_, optimizer.masters);
-}
-
-void ModelState::load_slices(const std::deque<WeightsFile>& files,
-                             const std::vector<Slice>& slices) {
-  for (const Slice& slice : slices) {
-    Stream& stream = stream_of(slice.view);
+  for (const Slice& slice : held_slices(layout, rank_, buffer)) {
     const Parameter& parameter = *slice.parameter;
     const auto file =
         std::ranges::find_if(files, [&](const WeightsFile& some) { return some.has(parameter); });
@@ -140,7 +128,7 @@ void ModelState::load_slices(const std::deque<WeightsFile>& files,
       initialize_parameter(stream, parameter, context_.config.seed, slice.first, slice.view);
       continue;
     }
-    const TensorView host(staging_.view().data(), slice.view.dtype(), DeviceType::cpu,
+    const TensorView host(staging_.view().data(), buffer.dtype(), DeviceType::cpu,
                           parameter.full_shape);
     file->read(parameter, host);
     const size_t end = slice.first + slice.view.num_elements();
@@ -152,7 +140,6 @@ void ModelState::load_slices(const std::deque<WeightsFile>& files,
 }
 
 void ModelState::masters_from_parameters() {
-  if (muon_) return muon_->set_masters(context_.stream, layout_, *this);
   for (size_t unit : layout_.trained_units()) {
     const TensorView out = updated_part(unit, optimizer.masters);
     const ConstTensorView in = updated_part(unit);
@@ -166,14 +153,17 @@ void ModelState::masters_from_parameters() {
 }
 
 void ModelState::restore(CheckpointReader& checkpoint) {
-  const UpdatedRanges* const ranges = muon_ ? &muon_->ranges() : nullptr;
-  const TensorView moments = optimizer.exp_avg, seconds = optimizer.exp_avg_sq;
-  restore(checkpoint, kParam, held());
-  if (!optimizer.masters.view().empty()) restore(checkpoint, kParam, masters_held());
-  restore(checkpoint, kExpAvg,
-          ranges ? ranges->moments(moments) : held_slices(trained_, rank_, moments));
-  restore(checkpoint, kExpAvgSq,
-          ranges ? ranges->seconds(seconds) : held_slices(trained_, rank_, seconds));
+  const auto restore_held = [&](std::string_view kind, const Layout& layout, TensorView buffer) {
+    if (!buffer.empty()) restore(checkpoint, kind, held_slices(layout, rank_, buffer));
+  };
+  restore_held(kParam, layout_, parameters);
+  restore_held(kParam, trained_, optimizer.masters);
+  restore_held(kExpAvg, trained_, optimizer.exp_avg);
+  if (muon_) {
+    restore(checkpoint, kExpAvgSq, muon_->ranges().held(optimizer.exp_avg_sq));
+  } else {
+    restore_held(kExpAvgSq, trained_, optimizer.exp_avg_sq);
+  }
 }
 
 void ModelState::restore(CheckpointReader& checkpoint, std::string_view kind,
@@ -204,7 +194,7 @@ double ModelState::squared_norm() {
 }
 
 void ModelState::update(const AdamWStep& adamw_step) {
-  if (muon_) return muon_->update(context_.stream, layout_, *this, adamw_step);
+  update_weights(adamw_step);
   const Range range(stream_of(updated_parameters()), "AdamW");
   std::vector<AdamWTensors> all;
   for (size_t unit = 0; unit < layout_.units().size(); ++unit) {
@@ -214,24 +204,37 @@ void ModelState::update(const AdamWStep& adamw_step) {
   adamw(stream_of(updated_parameters()), all, adamw_step);
 }
 
+void ModelState::update_weights(const AdamWStep& adamw_step) {
+  if (!muon_) return;
+  const auto tensors_of = [this](size_t unit) { return updated_tensors(unit); };
+  muon_->update(context_.stream, tensors_of, adamw_step);
+}
+
 void ModelState::update(const AdamWStep& adamw_step, size_t unit) {
-  check(!muon_, "ModelState: Muon updates all units at once");
   const Range range(stream_of(updated_parameters()), layout_.unit(unit).name, "AdamW");
   adamw(stream_of(updated_parameters()), adamw_tensors_of(unit), adamw_step);
 }
 
-std::vector<AdamWTensors> ModelState::adamw_tensors_of(size_t unit) const {
+AdamWTensors ModelState::updated_tensors(size_t unit) const {
   const auto own = [&](TensorView buffer) { return updated_part(unit, buffer); };
   const TensorView masters = optimizer.masters, parameter = updated_part(unit);
   const TensorView target = masters.empty() ? parameter : own(masters);
   // In 16 bits the model's parameters are a copy of the masters, if they are not on another device.
   const bool has_copy =
       target.dtype() != parameters.dtype() && target.device() == parameters.view().device();
+  return {.param = target,
+          .exp_avg = own(optimizer.exp_avg),
+          .exp_avg_sq = muon_ ? TensorView() : own(optimizer.exp_avg_sq),
+          .grad = own(gradients),
+          .copy = has_copy ? parameter : TensorView()};
+}
+
+std::vector<AdamWTensors> ModelState::adamw_tensors_of(size_t unit) const {
+  const AdamWTensors all = updated_tensors(unit);
+  if (muon_) return muon_->ranges().others(unit, all, optimizer.exp_avg_sq);
   const size_t begin = trained_.covers(optimizer.exp_avg) ? trained_.unit(unit).offset
                                                           : shard_begin(trained_, unit, rank_);
-  return adamw_tensors(trained_, begin,
-                       {target, own(optimizer.exp_avg), own(optimizer.exp_avg_sq), own(gradients),
-                        has_copy ? parameter : TensorView()});
+  return adamw_tensors(trained_, begin, all);
 }
 
 TensorView ModelState::updated_part(size_t unit) const {
@@ -250,16 +253,15 @@ std::vector<Slice> ModelState::slices(std::string_view kind) const {
     std::vector<Slice> slices = owned_slices(layout_, rank_, parameters);
     if (optimizer.masters.view().empty()) return slices;
     std::erase_if(slices, [](const Slice& slice) { return slice.parameter->trainable; });
-    const std::vector<Slice> masters =
-        muon_ ? muon_->ranges().moments(optimizer.masters, rank_) : owned(optimizer.masters);
+    const std::vector<Slice> masters = owned(optimizer.masters);
     slices.insert(slices.begin(), masters.begin(), masters.end());
     return slices;
   }
   if (kind == kGrad) return owned(gradients);
-  if (muon_ && kind == kExpAvg) return muon_->ranges().moments(optimizer.exp_avg, rank_);
-  if (muon_ && kind == kExpAvgSq) return muon_->ranges().seconds(optimizer.exp_avg_sq, rank_);
   if (kind == kExpAvg) return owned(optimizer.exp_avg);
-  if (kind == kExpAvgSq) return owned(optimizer.exp_avg_sq);
+  if (kind == kExpAvgSq) {
+    return muon_ ? muon_->ranges().owned(optimizer.exp_avg_sq) : owned(optimizer.exp_avg_sq);
+  }
   return {};
 }
 

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "common/model/muon_homes.h"
 #include "common/model/optimizer.h"
 #include "common/model/slices.h"
 #include "common/model/weights.h"
@@ -14,7 +15,16 @@
 namespace ladder {
 
 class CheckpointReader;
+class Communicator;
 class MuonState;
+
+// The ranks among which weights lie that Muon updates: shards or slices of them, or both
+// (MuonHomes). Those of experts may lie among others.
+struct MuonRanks {
+  Communicator* all = nullptr;         // null: each rank has whole weights
+  Communicator* of_divided = nullptr;  // of units of which each rank has other experts
+  HomeChoice choice = HomeChoice::longest_first;
+};
 
 // ModelState has the parameters, the gradients and the optimizer's state, each in a flat buffer
 // with the layout's order of units. Frozen parameters have neither gradients nor moments nor
@@ -38,6 +48,7 @@ class ModelState {
   };
   struct Storages {
     Storage parameters = {}, gradients = {}, optimizer = {};
+    MuonRanks muon = {};
   };
 
   // Allocates the buffers. `rank` is this rank's number among the layout's world_size ranks, which
@@ -56,12 +67,13 @@ class ModelState {
   void clear_gradients();
   // Returns the sum of the squares of the gradients that this rank owns. Synchronizes.
   double squared_norm();
-  // Updates all units with AdamW, or with Muon where the run has it. Asynchronous but for Muon,
-  // which waits for the norm of each matrix. REQUIRES of Muon: whole parameters, gradients and
-  // moments, none of them split.
+  // Updates all units. Asynchronous but for weights that Muon updates (below).
   void update(const AdamWStep& adamw_step);
+  // Updates the weights of all units that are Muon's; without Muon there are none. It waits for the
+  // norm of each matrix. Collective over the ranks of Storages::muon.
+  void update_weights(const AdamWStep& adamw_step);
   // Updates the part of one unit for which the optimizer has moments: all that is trained of it, or
-  // this rank's shard. Asynchronous.
+  // this rank's shard; with Muon, what update_weights() leaves. Asynchronous.
   void update(const AdamWStep& adamw_step, size_t unit);
   // Sets the masters to the parameters, converted to the accumulation dtype, wherever this rank
   // holds both. REQUIRES: there are masters.
@@ -104,17 +116,17 @@ class ModelState {
   int64_t step = 0;  // the number of steps begun so far, which decides which data come next
 
  private:
-  // Returns what an update of a unit works on.
+  // Returns what AdamW updates of a unit.
   std::vector<AdamWTensors> adamw_tensors_of(size_t unit) const;
+  // Returns all that this rank updates of a unit; without second moments where Muon is.
+  AdamWTensors updated_tensors(size_t unit) const;
   // Returns the stream for work on this memory.
   Stream& stream_of(const TensorView& view);
   // Return what the optimizer has moments for of a unit: in the parameters, and in another buffer.
   TensorView updated_part(size_t unit) const;
   TensorView updated_part(size_t unit, TensorView buffer) const;
-  std::vector<Slice> masters_held() const;
   // Gives the buffer the values of the first file that has them, or those of the seed.
   void load(const std::deque<WeightsFile>& files, const Layout& layout, TensorView buffer);
-  void load_slices(const std::deque<WeightsFile>& files, const std::vector<Slice>& slices);
 
   TrainerContext context_;
   const Layout &layout_, &trained_;

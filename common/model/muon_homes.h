@@ -1,0 +1,69 @@
+// Where Muon's matrices become whole: each has a home among the ranks that have parts of it.
+#pragma once
+
+#include <cstddef>
+#include <deque>
+#include <vector>
+
+#include "common/model/layout.h"
+#include "common/model/optimizer.h"
+
+namespace ladder {
+
+// How homes are chosen. longest_first: the weight that takes longest goes to the rank that has
+// least to do, then the next. in_turn: one after the other, in the order of the model.
+enum class HomeChoice { longest_first, in_turn };
+
+// What a rank has of a weight: elements [first, first + count) of the slice that it holds.
+struct WeightPart {
+  const Parameter* slice;
+  size_t first = 0, count = 0;
+};
+
+// A weight that Muon updates.
+struct HomedWeight {
+  size_t unit, index;             // parameter `index` of the unit
+  size_t home = 0;                // a rank of the group
+  std::vector<WeightPart> parts;  // by rank of the group
+};
+
+// The floating-point operations that make all matrices of a weight orthogonal.
+double muon_flops(const OptimizerConfig& config, const Parameter& parameter);
+
+// MuonHomes says what each rank of a group has of every weight, and which becomes its home. All
+// ranks find the same. In the group, ranks of a tensor-parallel group are consecutive:
+// rank = shard * tensor_size + slice.
+class MuonHomes {
+ public:
+  struct Group {
+    size_t size = 1;          // ranks
+    bool has_shards = false;  // whether a unit's shards are divided among them
+    bool of_divided = false;  // whether they have the units of which each rank has other experts
+    HomeChoice choice = HomeChoice::longest_first;
+  };
+
+  // `layout` is Layout::trained() of rank `rank` of it, and must outlive this object.
+  MuonHomes(const OptimizerConfig& config, const Layout& layout, size_t rank, const Group& group);
+  MuonHomes(const MuonHomes&) = delete;
+
+  size_t size() const { return group_.size; }
+  const std::vector<HomedWeight>& weights() const { return weights_; }
+  // The weights of one home, the longest first. In round i of an update each rank has the i-th.
+  const std::vector<const HomedWeight*>& at(size_t home) const { return at_[home]; }
+  size_t num_rounds() const;
+  // Returns what a home has to compute, in floating-point operations.
+  double flops_at(size_t home) const;
+
+ private:
+  void add_weight(size_t unit, size_t index, size_t rank);
+  void choose();
+
+  OptimizerConfig config_;
+  const Layout& layout_;
+  Group group_;
+  std::deque<Layout> slices_;  // the layouts of the ranks of a tensor-parallel group
+  std::vector<HomedWeight> weights_;
+  std::vector<std::vector<const HomedWeight*>> at_;
+};
+
+}  // namespace ladder

@@ -1,0 +1,69 @@
+#include "lessons/20_muon/trainer.h"
+
+#include <cmath>
+
+#include "common/train/flags/validators.h"
+#include "common/train/trainer/replicas.h"
+#include "kernels/elementwise.h"
+#include "lessons/20_muon/homes_table.h"
+
+namespace ladder {
+
+void MuonTrainer::Flags::add_to(CLI::App& app) {
+  app.add_option(
+         "--homes", homes,
+         "Where a matrix becomes whole: longest-first or in-turn on one rank, or everywhere "
+         "[longest-first]")
+      ->check(CLI::IsMember({"longest-first", "in-turn", "everywhere"}).description(""))
+      ->group("Muon");
+}
+
+HomeChoice MuonTrainer::Flags::choice() const {
+  return homes == "in-turn" ? HomeChoice::in_turn : HomeChoice::longest_first;
+}
+
+std::string MuonTrainer::describe(const Flags& flags, const RunConfig& config,
+                                  const ProcessGrid& grid, const SharedPlan&) {
+  if (config.optimizer.kind != OptimizerKind::muon) return "";
+  if (flags.are_everywhere()) return "  homes    every rank makes all matrices orthogonal\n";
+  const Layout layout(config.model, grid.world_size());
+  const MuonHomes homes(config.optimizer, layout.trained(), 0,
+                        {.size = grid.world_size(), .has_shards = true, .choice = flags.choice()});
+  return homes_text(config.optimizer, homes);
+}
+
+MuonTrainer::MuonTrainer(const TrainerContext& context, const Flags& flags)
+    : context_(context),
+      ranks_(context.ranks->world),
+      layout_(context.config.model, ranks_.size()),
+      state_(context, layout_, ranks_.rank(),
+             zero_storages(flags.zero(), context.ranks->registered,
+                           {.all = &ranks_, .choice = flags.choice()})),
+      model_(context, layout_, state_.parameters, state_.gradients),
+      share_(context.config, ranks_),
+      sync_(make_zero_sync(flags.zero(), state_, ranks_)) {}
+
+StepResult MuonTrainer::step() {
+  const RunConfig& config = context_.config;
+  ++state_.step;
+  const double num_tokens = model_.counted_tokens(Split::train, state_.step);
+  fill(context_.stream, state_.gradients, 0);
+  for (size_t first = share_.first(); first < share_.end(); first += config.micro_batch_size) {
+    model_.load(Split::train, state_.step, first);
+    model_.forward();
+    model_.classify(1 / num_tokens);
+    // Only a sum over all micro-batches and all ranks may become orthogonal: a sum of orthogonal
+    // matrices is another matrix.
+    model_.backward(share_.is_last(first) ? sync_->hooks() : Hooks());
+  }
+  sync_->wait();
+  const double loss = sum_over(ranks_, model_.total_loss()) / num_tokens;
+  const double norm = std::sqrt(sum_over(ranks_, state_.squared_norm()));
+  const AdamWStep step = state_.optimizer.next_step(norm);
+  sync_->update(step);
+  return {loss, norm, step.learning_rate};
+}
+
+void MuonTrainer::check_replicas() { check_copies(state_, ranks_, {{ranks_}}); }
+
+}  // namespace ladder
