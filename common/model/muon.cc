@@ -52,7 +52,9 @@ Muon::Muon(Memory& memory, const OptimizerConfig& config, DType dtype,
   const auto make = [&](size_t elements, DType of) {
     return Tensor(memory, Category::workspace, of, {elements});
   };
-  matrix_ = make(largest, dtype), other_ = make(largest, dtype);
+  const DType outside = accumulation_dtype(dtype);
+  matrix_ = make(largest, outside), next_ = make(largest, dtype);
+  if (dtype != outside) x_ = make(largest, dtype);
   gram_ = make(side * side, dtype), square_ = make(side * side, dtype);
   partial_sums_ = make(sum_workspace_elements(largest), DType::fp64), sum_ = make(1, DType::fp64);
 }
@@ -69,7 +71,11 @@ TensorView Muon::orthogonalize(Stream& stream, TensorView matrix) {
   const size_t side = std::min(rows, columns);
   const TensorView gram = gram_.view().elements(0, {side, side});
   const TensorView squared = square_.view().elements(0, {side, side});
-  TensorView x = matrix, next = other_.view().elements(0, matrix.shape());
+  TensorView x = matrix, next = next_.view().elements(0, matrix.shape());
+  if (next.dtype() != x.dtype()) {
+    x = x_.view().elements(0, matrix.shape());
+    cast(stream, x, matrix);
+  }
   for (int i = 0; i < kIterations; ++i) {
     matmul(stream, gram, x, x, {.transpose_a = !is_flat, .transpose_b = is_flat});
     matmul(stream, squared, gram, gram);
@@ -85,13 +91,14 @@ TensorView Muon::orthogonalize(Stream& stream, TensorView matrix) {
 void Muon::orthogonalize_all(Stream& stream, const Parameter& parameter, TensorView whole,
                              double learning_rate) {
   const Range range(stream, parameter.name, "Muon");
+  double factor = 0;  // the same for q, k and v
   for (const MuonMatrix& matrix : muon_matrices(config_, parameter)) {
     const TensorView x = matrix_.view().elements(0, {matrix.rows, matrix.columns});
     copy_columns(stream, x, 0, whole, matrix.first_column, matrix.columns);
-    const TensorView updated = orthogonalize(stream, x);
-    scale(stream, updated, updated, -learning_rate * muon_factor(config_.muon_scale, matrix));
-    copy_columns(stream, whole, matrix.first_column, updated, 0, matrix.columns);
+    copy_columns(stream, whole, matrix.first_column, orthogonalize(stream, x), 0, matrix.columns);
+    factor = muon_factor(config_.muon_scale, matrix);
   }
+  scale(stream, whole, whole, -learning_rate * factor);
 }
 
 void muon_blend(Stream& stream, TensorView blended, TensorView momentum, ConstTensorView grad,

@@ -58,8 +58,8 @@ class Muon {
  public:
   static constexpr int kIterations = 5;
 
-  // Allocates workspace for the largest matrix of these parameters; none if there are none.
-  // Category: workspace.
+  // Allocates workspace for the largest matrix of these parameters; none if there are none. The
+  // iterations run in `dtype`; what comes and goes has its accumulation dtype. Category: workspace.
   Muon(Memory& memory, const OptimizerConfig& config, DType dtype,
        const std::vector<const Parameter*>& parameters);
 
@@ -71,7 +71,7 @@ class Muon {
   // Brings the singular values of a matrix near 1 and keeps its singular vectors. It is divided by
   // its norm. Then, kIterations times, X becomes a X + b (A X) + c (A A X), where A = X X^T; where
   // there are more rows than columns, A = X^T X stands on the other side. Overwrites `matrix`. The
-  // result is in the workspace and stays there until the next call.
+  // result, in the dtype of the iterations, is in the workspace and stays there until the next call.
   TensorView orthogonalize(Stream& stream, TensorView matrix);
 
   int64_t num_calls() const { return num_calls_; }  // of orthogonalize() so far
@@ -79,7 +79,8 @@ class Muon {
  private:
   OptimizerConfig config_;
   int64_t num_calls_ = 0;
-  Tensor matrix_, other_;      // (n) of a matrix, twice
+  Tensor matrix_;              // (n) in the accumulation dtype
+  Tensor x_, next_;            // (n); x_ is empty if matrix_ has the dtype of the iterations
   Tensor gram_, square_;       // (k k), where k is the smaller side
   Tensor partial_sums_, sum_;  // of the norm, fp64
 };

@@ -33,6 +33,7 @@ MuonHomes::MuonHomes(const OptimizerConfig& config, const Layout& layout, size_t
     }
   }
   choose();
+  divide_into_rounds();
 }
 
 void MuonHomes::add_weight(size_t unit, size_t index, size_t rank) {
@@ -78,10 +79,30 @@ void MuonHomes::choose() {
   for (auto& weights : at_) std::ranges::stable_sort(weights, std::greater(), flops);
 }
 
-size_t MuonHomes::num_rounds() const {
-  size_t rounds = 0;
-  for (const auto& weights : at_) rounds = std::max(rounds, weights.size());
-  return rounds;
+void MuonHomes::divide_into_rounds() {
+  const auto elements = [](const HomedWeight& weight) {
+    return weight.parts[0].slice->full_shape.num_elements();
+  };
+  size_t most = 0;
+  for (const HomedWeight& weight : weights_) most = std::max(most, elements(weight));
+  for (const Weights& weights : at_) {
+    std::vector<Weights>& rounds = rounds_.emplace_back();
+    size_t in_round = most;
+    for (const HomedWeight* weight : weights) {
+      in_round += elements(*weight);
+      if (in_round > most) {
+        rounds.emplace_back();
+        in_round = elements(*weight);
+      }
+      rounds.back().push_back(weight);
+    }
+    num_rounds_ = std::max(num_rounds_, rounds.size());
+  }
+}
+
+const MuonHomes::Weights& MuonHomes::in_round(size_t home, size_t round) const {
+  static const Weights none;
+  return round < rounds_[home].size() ? rounds_[home][round] : none;
 }
 
 double MuonHomes::flops_at(size_t home) const {

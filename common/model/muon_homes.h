@@ -48,22 +48,29 @@ class MuonHomes {
 
   size_t size() const { return group_.size; }
   const std::vector<HomedWeight>& weights() const { return weights_; }
-  // The weights of one home, the longest first. In round i of an update each rank has the i-th.
-  const std::vector<const HomedWeight*>& at(size_t home) const { return at_[home]; }
-  size_t num_rounds() const;
+  // The weights of one home, the longest first.
+  using Weights = std::vector<const HomedWeight*>;
+  const Weights& at(size_t home) const { return at_[home]; }
+  // An update has rounds, in which homes work at the same time. In each a home has as many of its
+  // weights as together have no more elements than the largest weight of all; it may have none.
+  size_t num_rounds() const { return num_rounds_; }
+  const Weights& in_round(size_t home, size_t round) const;
   // Returns what a home has to compute, in floating-point operations.
   double flops_at(size_t home) const;
 
  private:
   void add_weight(size_t unit, size_t index, size_t rank);
   void choose();
+  void divide_into_rounds();
 
   OptimizerConfig config_;
   const Layout& layout_;
   Group group_;
   std::deque<Layout> slices_;  // the layouts of the ranks of a tensor-parallel group
   std::vector<HomedWeight> weights_;
-  std::vector<std::vector<const HomedWeight*>> at_;
+  std::vector<Weights> at_;                   // by home
+  std::vector<std::vector<Weights>> rounds_;  // by home, and round
+  size_t num_rounds_ = 0;
 };
 
 }  // namespace ladder

@@ -111,9 +111,7 @@ TEST_CASE("a lesson prints what its README says, but for times") {
                "07_tensor_parallel", "08_pipeline_parallel", "09_3d_parallel", "10_mixed_precision",
                "11_activation_checkpointing", "12_gradient_compression", "13_sequence_parallel",
                "14_context_parallel", "15_expert_parallel", "16_pipeline_schedules", "17_elastic",
-               "18_fine_tuning",
-
-               "21_hybrid_shard");
+               "18_fine_tuning", "20_muon", "21_hybrid_shard");
   CAPTURE(lesson);
   Example example = example_of(read_text(program_path("lessons/" + lesson + "/README.md")));
   const bool cut_short = is_cut_short(example.flags);

@@ -19,6 +19,7 @@
 #include "lessons/16_pipeline_schedules/trainer.h"
 #include "lessons/17_elastic/trainer.h"
 #include "lessons/18_fine_tuning/trainer.h"
+#include "lessons/20_muon/trainer.h"
 #include "lessons/21_hybrid_shard/trainer.h"
 
 namespace ladder {
@@ -30,7 +31,7 @@ const Programs& programs() {
                   OffloadTrainer, TensorParallelTrainer, PipelineTrainer, ThreeDTrainer,
                   MixedPrecisionTrainer, CheckpointingTrainer, CompressionTrainer,
                   SequenceParallelTrainer, ContextParallelTrainer, ExpertParallelTrainer,
-                  ScheduleTrainer, ElasticTrainer, FineTuningTrainer, HybridShardTrainer>();
+                  ScheduleTrainer, ElasticTrainer, FineTuningTrainer, MuonTrainer, HybridShardTrainer>();
   return all;
 }
 

@@ -95,21 +95,23 @@ std::vector<const Parameter*> weights_at_home(const auto& groups) {
   return weights;
 }
 
-// Returns the weight that a rank makes orthogonal in a round, or null if it has none.
-const HomedWeight* weight_in(const MuonHomes& homes, size_t home, size_t round) {
-  return round < homes.at(home).size() ? homes.at(home)[round] : nullptr;
-}
-
 // Returns how many elements each rank sends to each home in a round.
 PairCounts counts_in(const MuonHomes& homes, size_t round) {
-  std::vector<size_t> counts;
-  for (size_t from = 0; from < homes.size(); ++from) {
-    for (size_t home = 0; home < homes.size(); ++home) {
-      const HomedWeight* const weight = weight_in(homes, home, round);
-      counts.push_back(weight == nullptr ? 0 : weight->parts[from].count);
+  std::vector<size_t> counts(homes.size() * homes.size());
+  for (size_t home = 0; home < homes.size(); ++home) {
+    for (const HomedWeight* weight : homes.in_round(home, round)) {
+      for (size_t from = 0; from < homes.size(); ++from) {
+        counts[from * homes.size() + home] += weight->parts[from].count;
+      }
     }
   }
   return PairCounts(homes.size(), std::move(counts));
+}
+
+// Returns whether the parts that a home receives are one whole weight as they lie there: shards do,
+// in the order of their ranks. Slices do not, nor do parts of several weights.
+bool are_whole(const MuonHomes::Weights& weights, const Layout& layout) {
+  return weights.size() == 1 && layout.part().tensor_size == 1;
 }
 
 // Copies a slice of a whole weight from it, or to it.
@@ -139,7 +141,7 @@ MuonState::MuonState(const TrainerContext& context, const Layout& layout, size_t
       momentum_(context.config.optimizer.muon_momentum),
       ranges_(context.config.optimizer, layout, rank, is_sharded),
       groups_(groups_of(context.config.optimizer, layout, rank, is_sharded, ranks)),
-      muon_(context.device_memory, context.config.optimizer, context.config.accumulation(),
+      muon_(context.device_memory, context.config.optimizer, context.config.dtype,
             weights_at_home(groups_)) {
   allocate(context);
 }
@@ -155,6 +157,9 @@ std::deque<MuonState::Group> MuonState::groups_of(const OptimizerConfig& config,
                                     .of_divided = of_divided,
                                     .choice = ranks.choice};
     groups.emplace_back(own, config, layout, rank, group);
+    for (size_t round = 0; round < groups.back().homes.num_rounds(); ++round) {
+      groups.back().counts.push_back(counts_in(groups.back().homes, round));
+    }
   }
   return groups;
 }
@@ -163,14 +168,17 @@ void MuonState::allocate(const TrainerContext& context) {
   size_t own = 0, home = 0, whole = 0, slice = 0;
   for (const Group& group : groups_) {
     for (size_t round = 0; round < group.homes.num_rounds(); ++round) {
-      const PairCounts counts = counts_in(group.homes, round);
-      own = std::max(own, counts.sent(group.rank()));
+      // Not even a rank without parts, or that is no home, may give the exchange no memory.
+      own = std::max({own, group.counts[round].sent(group.rank()), size_t{1}});
       if (group.homes.size() == 1) continue;
-      home = std::max(home, counts.received(group.rank()));
-      const HomedWeight* const weight = weight_in(group.homes, group.rank(), round);
-      if (weight == nullptr || layout_.part().tensor_size == 1) continue;
-      whole = std::max(whole, weight->parts[0].slice->full_shape.num_elements());
-      slice = std::max(slice, weight->parts[0].slice->most_elements);
+      home = std::max({home, group.counts[round].received(group.rank()), size_t{1}});
+      const MuonHomes::Weights& weights = group.homes.in_round(group.rank(), round);
+      if (are_whole(weights, layout_)) continue;
+      for (const HomedWeight* weight : weights) {
+        whole = std::max(whole, weight->parts[0].slice->full_shape.num_elements());
+        if (layout_.part().tensor_size == 1) continue;
+        slice = std::max(slice, weight->parts[0].slice->most_elements);
+      }
     }
   }
   const auto make = [&](size_t elements) {
@@ -193,72 +201,77 @@ void MuonState::run_round(Stream& stream, const Group& group, size_t round, cons
                           const AdamWStep& step) {
   const MuonHomes& homes = group.homes;
   const size_t rank = group.rank();
-  const PairCounts counts = counts_in(homes, round);
+  const PairCounts& counts = group.counts[round];
   const auto for_own_parts = [&](auto body) {
+    size_t begin = 0;
     for (size_t home = 0; home < homes.size(); ++home) {
-      if (counts.of(rank, home) == 0) continue;
-      const HomedWeight& weight = *weight_in(homes, home, round);
-      body(own_part(part_of, weight, weight.parts[rank]),
-           own_.view().rows(counts.begin_sent(rank, home), counts.of(rank, home)));
+      for (const HomedWeight* weight : homes.in_round(home, round)) {
+        const WeightPart& part = weight->parts[rank];
+        if (part.count == 0) continue;
+        body(own_part(part_of, *weight, part), own_.view().rows(begin, part.count));
+        begin += part.count;
+      }
     }
   };
   for_own_parts([&](const AdamWTensors& part, TensorView blended) {
     muon_blend(stream, blended, part.exp_avg, part.grad, momentum_, step.grad_scale);
   });
-  TensorView parts = own_;
-  if (homes.size() > 1) {
-    const CallOptions options = {.purpose = Purpose::update};
-    const TensorView own = own_.view().rows(0, counts.sent(rank));
-    parts = home_.view().rows(0, counts.received(rank));
-    group.ranks->all_to_all(stream, parts, own, counts, options).wait(stream);
-    if (const HomedWeight* weight = weight_in(homes, rank, round)) {
-      run_at_home(stream, *weight, parts, step.learning_rate);
-    }
-    group.ranks->all_to_all(stream, own, parts, counts.reversed(), options).wait(stream);
+  const TensorView own = own_.view().rows(0, counts.sent(rank));
+  const MuonHomes::Weights& at_home = homes.in_round(rank, round);
+  if (homes.size() == 1) {
+    run_at_home(stream, at_home, own, step.learning_rate);
   } else {
-    run_at_home(stream, *weight_in(homes, rank, round), parts.rows(0, counts.sent(rank)),
-                step.learning_rate);
+    const CallOptions options = {.purpose = Purpose::update};
+    const TensorView parts = home_.view().rows(0, counts.received(rank));
+    group.ranks->all_to_all(stream, parts, own, counts, options).wait(stream);
+    run_at_home(stream, at_home, parts, step.learning_rate);
+    group.ranks->all_to_all(stream, own, parts, counts.reversed(), options).wait(stream);
   }
   for_own_parts([&](const AdamWTensors& part, TensorView moved) {
     muon_move(stream, part.param, part.copy, moved, step);
   });
 }
 
-void MuonState::run_at_home(Stream& stream, const HomedWeight& weight, TensorView parts,
+void MuonState::run_at_home(Stream& stream, const MuonHomes::Weights& weights, TensorView parts,
                             double learning_rate) {
-  const Parameter& parameter = *weight.parts[0].slice;
-  // Shards lie in the order of their ranks: together they are the weight. Slices may not be.
-  const bool is_split = layout_.part().tensor_size > 1;
-  const TensorView whole = is_split ? whole_.view().elements(0, parameter.full_shape)
-                                    : parts.reshape(parameter.full_shape);
-  if (is_split) copy_slices(stream, weight, parts, whole, true);
-  muon_.orthogonalize_all(stream, parameter, whole, learning_rate);
-  if (is_split) copy_slices(stream, weight, parts, whole, false);
+  size_t begin = 0;
+  for (size_t i = 0; i < weights.size(); ++i) {
+    const Parameter& parameter = *weights[i]->parts[0].slice;
+    const size_t elements = parameter.full_shape.num_elements();
+    const bool lies_together = are_whole(weights, layout_) || weights[i]->parts.size() == 1;
+    const TensorView whole =
+        (lies_together ? parts.rows(begin, elements) : whole_.view().rows(0, elements))
+            .reshape(parameter.full_shape);
+    if (!lies_together) copy_parts(stream, weights, i, parts, whole, true);
+    muon_.orthogonalize_all(stream, parameter, whole, learning_rate);
+    if (!lies_together) copy_parts(stream, weights, i, parts, whole, false);
+    begin += elements;
+  }
 }
 
-void MuonState::copy_slices(Stream& stream, const HomedWeight& weight, TensorView parts,
-                            TensorView whole, bool to_whole) {
+void MuonState::copy_parts(Stream& stream, const MuonHomes::Weights& weights, size_t i,
+                           TensorView parts, TensorView whole, bool to_whole) {
   const size_t tensor_size = layout_.part().tensor_size;
+  const bool is_split = tensor_size > 1;
   for (size_t t = 0; t < tensor_size; ++t) {
-    const Parameter& parameter = *weight.parts[t].slice;
+    const Parameter& parameter = *weights[i]->parts[t].slice;
+    const size_t elements = parameter.shape.num_elements();
     // Of copies one is enough; all of them are alike.
-    if (parameter.shape.num_elements() == 0 || (to_whole && !parameter.counted)) continue;
-    const TensorView slice = slice_.view().rows(0, parameter.shape.num_elements());
-    const auto for_parts = [&](auto body) {
-      size_t begin = 0;
-      for (size_t rank = 0; rank < weight.parts.size(); ++rank) {
-        const WeightPart& part = weight.parts[rank];
-        if (rank % tensor_size == t && part.count > 0) {
-          body(slice.rows(part.first, part.count), parts.rows(begin, part.count));
+    if (elements == 0 || (to_whole && !parameter.counted)) continue;
+    const TensorView slice = is_split ? slice_.view().rows(0, elements) : whole.reshape({elements});
+    if (is_split && !to_whole) copy_slice(stream, parameter, slice, whole, false);
+    size_t begin = 0;
+    for (size_t rank = 0; rank < weights[i]->parts.size(); ++rank) {
+      for (size_t j = 0; j < weights.size(); ++j) {
+        const auto& [held, first, count] = weights[j]->parts[rank];
+        if (j == i && rank % tensor_size == t && count > 0) {
+          const TensorView part = parts.rows(begin, count), of_slice = slice.rows(first, count);
+          to_whole ? copy(stream, of_slice, part) : copy(stream, part, of_slice);
         }
-        begin += part.count;
+        begin += count;
       }
-    };
-    if (!to_whole) copy_slice(stream, parameter, slice, whole, false);
-    for_parts([&](TensorView of_slice, TensorView part) {
-      return to_whole ? copy(stream, of_slice, part) : copy(stream, part, of_slice);
-    });
-    if (to_whole) copy_slice(stream, parameter, slice, whole, true);
+    }
+    if (is_split && to_whole) copy_slice(stream, parameter, slice, whole, true);
   }
 }
 

@@ -49,9 +49,9 @@ class UpdatedRanges {
   size_t num_seconds_ = 0;
 };
 
-// MuonState updates the weights of a ModelState that are Muon's. In each round a rank makes one
-// weight orthogonal: the ranks that have parts of it send them to its home, and the home sends back
-// what moves them. A rank that is alone has whole weights, and sends nothing.
+// MuonState updates the weights of a ModelState that are Muon's. In each round the ranks send the
+// parts of some weights to their homes, homes make these weights orthogonal, and send back what
+// moves the parts. A rank that is alone has whole weights, and sends nothing.
 class MuonState {
  public:
   // Allocates workspace. `layout` is Layout::trained().
@@ -74,6 +74,7 @@ class MuonState {
         : ranks(group_ranks), homes(args...) {}
     Communicator* ranks;  // null: this rank is alone
     MuonHomes homes;
+    std::vector<PairCounts> counts = {};  // of elements that ranks send to homes, by round
     size_t rank() const { return ranks == nullptr ? 0 : ranks->rank(); }
   };
   static std::deque<Group> groups_of(const OptimizerConfig& config, const Layout& layout,
@@ -81,12 +82,12 @@ class MuonState {
   void allocate(const TrainerContext& context);
   void run_round(Stream& stream, const Group& group, size_t round, const PartOf& part_of,
                  const AdamWStep& step);
-  // Makes a weight orthogonal, whose parts lie one after the other in the order of the ranks.
-  void run_at_home(Stream& stream, const HomedWeight& weight, TensorView parts,
+  // Makes weights orthogonal. `parts` has what each rank has of all of them, rank by rank.
+  void run_at_home(Stream& stream, const MuonHomes::Weights& weights, TensorView parts,
                    double learning_rate);
-  // Copies between the parts and the whole weight, slice by slice.
-  void copy_slices(Stream& stream, const HomedWeight& weight, TensorView parts, TensorView whole,
-                   bool to_whole);
+  // Copies between the parts of weights[i] and the whole of it, slice by slice.
+  void copy_parts(Stream& stream, const MuonHomes::Weights& weights, size_t i, TensorView parts,
+                  TensorView whole, bool to_whole);
   // Returns what this rank updates of a weight.
   AdamWTensors own_part(const PartOf& part_of, const HomedWeight& weight,
                         const WeightPart& part) const;
@@ -98,9 +99,10 @@ class MuonState {
   UpdatedRanges ranges_;
   std::deque<Group> groups_;
   Muon muon_;
-  Tensor own_;            // this rank's parts of a round's weights
-  Tensor home_;           // all parts of the weight whose home it is; empty if it is alone
-  Tensor whole_, slice_;  // that weight, and a slice of it; empty without tensor parallelism
+  Tensor own_;   // this rank's parts of a round's weights
+  Tensor home_;  // all parts of the weights whose home it is; empty if it is alone
+  Tensor whole_,
+      slice_;  // one of them, and a slice of it; empty if no parts have to be put together
 };
 
 }  // namespace ladder

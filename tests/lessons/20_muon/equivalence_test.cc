@@ -60,6 +60,17 @@ TEST_CASE("every choice of homes has the bits of lesson 02") {
   }
 }
 
+TEST_CASE("more ranks than weights: some are no home") {
+  RunConfig config = with_muon(equivalence_config(DType::fp64, 24));
+  config.model.num_layers = 1;
+  const Record oracle = record_oracle(config);
+  config.micro_batch_size = 3;
+  Groups groups(8);
+  const Record record = require_predicted<MuonTrainer>(config, groups);
+  if (groups.group->rank() != 0) return;
+  require_none(differences(oracle, record, bounds_for(DType::fp64), config.optimizer));
+}
+
 TEST_CASE("memory and bytes are those of the README's formulas") {
   const RunConfig config = with_muon(equivalence_config(DType::fp32, 1));
   for (size_t wanted : {1, 2, 3, 4, 8}) {

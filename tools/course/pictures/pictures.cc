@@ -10,6 +10,7 @@
 #include "tools/course/pictures/course_map.h"
 #include "tools/course/pictures/gather_buffers.h"
 #include "tools/course/pictures/memory_bars.h"
+#include "tools/course/pictures/muon_homes.h"
 #include "tools/course/pictures/offers.h"
 #include "tools/course/pictures/overlap.h"
 #include "tools/course/pictures/rank_grid.h"
@@ -76,6 +77,7 @@ std::vector<Picture> all_pictures(const std::string& root) {
       {folder + "two_machines.svg", draw_two_machines()},
       {folder + "offers.svg", draw_offers()},
       {folder + "shard_sizes.svg", draw_shard_sizes()},
+      {folder + "muon_homes.svg", draw_muon_homes()},
       {folder + "spine.svg", draw_spine(spine_lines())},
   };
 }
