@@ -77,14 +77,17 @@ TEST_CASE("a masked run resumes with the same bits") {
 
 TEST_CASE("with Muon what resumes has the same bits, and another optimizer is refused") {
   const Flags muon = {"--optimizer", "muon"};
+  // The rate is constant, because runs that go on have another number of steps.
+  const Flags fp64 = {"--dtype",         "fp64", "--warmup-steps",      "0",
+                      "--learning-rate", "1e-3", "--min-learning-rate", "1e-3"};
   check_resumes_bitwise(kSingle, muon + Flags{"--dtype", "bf16"});
   check_resumes_bitwise({"02_ddp", 2}, muon + Flags{"--checkpoint-async"});
+  check_resumes_bitwise({"20_muon", 3}, {"--dtype", "bf16"});
   const Scratch folder;
   const ProcessOptions options = {.folder = folder.path()};
   const auto run = [&](const LessonRun& layout, const Flags& flags, const char* steps) {
-    return layout.run(
-        flags + Flags{"--steps", steps, "--checkpoint", "c", "--resume", "--dtype", "fp64"},
-        options);
+    return layout.run(flags + fp64 + Flags{"--steps", steps, "--checkpoint", "c", "--resume"},
+                      options);
   };
   require_success(run({"02_ddp", 4}, muon, "1"));
   const ProcessResult other = run(kSingle, muon, "2");
@@ -94,7 +97,19 @@ TEST_CASE("with Muon what resumes has the same bits, and another optimizer is re
   require_success(replicated);
   CHECK_THAT(replicated.out,
              ContainsSubstring("24 matrices x 2 steps = 48 calls, measured 96 on all ranks\n"));
-  const ProcessResult adamw = run(kSingle, {}, "5");
+  const ProcessResult homes = run({"20_muon", 3}, muon, "5");
+  require_success(homes);
+  CHECK_THAT(homes.out, ContainsSubstring("24 matrices x 1 step = 24 calls, measured 24\n"));
+  const ProcessResult sliced = run({"07_tensor_parallel", 4}, muon, "6");
+  require_success(sliced);
+  const ProcessResult straight = kSingle.run(muon + fp64 + Flags{"--steps", "6"}, options);
+  const auto last_loss = [](const std::string& out) {
+    const size_t begin = out.find("step 6  validation loss");
+    return out.substr(begin, out.find('\n', begin) - begin);
+  };
+  CHECK(last_loss(sliced.out) == last_loss(straight.out));
+  CHECK_THAT(last_loss(straight.out), ContainsSubstring("validation loss"));
+  const ProcessResult adamw = run(kSingle, {}, "7");
   CHECK(adamw.status == 2);
   CHECK_THAT(adamw.err, ContainsSubstring("--optimizer was muon, which keeps other moments"));
 }

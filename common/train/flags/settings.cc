@@ -62,6 +62,7 @@ std::map<std::string, ComparedBy, std::less<>> make_flags_without_setting() {
       {"--host-memory", nothing},
       {"--network-bandwidth", nothing},
       {"--check-collectives", nothing},
+      {"--homes", nothing},
       {"--collective-timeout", nothing},
       {"--no-nccl-split", nothing},
       {"--no-numa", nothing},
@@ -102,6 +103,7 @@ std::map<std::string, std::string> settings_of(const RunConfig& config, const Co
       {"--clip-norm", shortest_text(optimizer.clip_norm)},
       {"--dtype", std::string(name_of(config.dtype))},
       {"--device", std::string(name_of(config.device))}};
+  if (optimizer.kind == OptimizerKind::muon) settings["--optimizer"] = "muon";
   for (const auto& [name, flag] : config.flags) {
     if (flag.is_default || flags_without_setting().contains(name)) continue;
     settings.try_emplace(name, flag.value);
