@@ -15,6 +15,7 @@
 #include "lessons/08_pipeline_parallel/trainer.h"
 #include "lessons/09_3d_parallel/trainer.h"
 #include "lessons/10_mixed_precision/trainer.h"
+#include "lessons/21_hybrid_shard/trainer.h"
 
 namespace ladder {
 namespace {
@@ -69,6 +70,14 @@ void add_data_parallel(const PlanRequest& request, std::vector<Candidate>& all) 
     one.zero_stage = static_cast<int>(stage);
     add_variants(one, request, all);
   }
+  one.lesson = "21_hybrid_shard";
+  one.zero_stage = 3;
+  // A copy has whole machines: with less memory free, no network would carry less.
+  for (one.shard_size = std::max<size_t>(2, request.cluster.devices_per_node);
+       one.shard_size < one.data; one.shard_size *= 2) {
+    if (one.data % one.shard_size == 0) add_variants(one, request, all);
+  }
+  one.shard_size = 0;
   one.lesson = "10_mixed_precision";
   for (one.zero_stage = 0; one.zero_stage <= (one.data > 1 ? 1 : 0); ++one.zero_stage) {
     if (request.dtype == "fp16") add_variants(one, request, all);
@@ -104,9 +113,10 @@ void add_grid(size_t pipeline, size_t tensor, const PlanRequest& request,
 }  // namespace
 
 const Programs& lesson_programs() {
-  static const auto all = programs_of<SingleGpuTrainer, DdpTrainer, Zero1Trainer, Zero2Trainer,
-                                      Zero3Trainer, OffloadTrainer, TensorParallelTrainer,
-                                      PipelineTrainer, ThreeDTrainer, MixedPrecisionTrainer>();
+  static const auto all =
+      programs_of<SingleGpuTrainer, DdpTrainer, Zero1Trainer, Zero2Trainer, Zero3Trainer,
+                  OffloadTrainer, TensorParallelTrainer, PipelineTrainer, ThreeDTrainer,
+                  MixedPrecisionTrainer, HybridShardTrainer>();
   return all;
 }
 
@@ -125,6 +135,7 @@ std::string full_text(const Candidate& candidate) {
   std::string text = concat(candidate.lesson, " ", layout_text(candidate));
   if (candidate.sequence_parallel) text += ", sequence parallel";
   if (candidate.zero_stage > 0) text += concat(", ZeRO-", candidate.zero_stage);
+  if (candidate.shard_size > 0) text += concat(", shards of ", candidate.shard_size);
   return text +
          concat(", recompute ", candidate.recompute, ", micro-batch ", candidate.micro_batch_size);
 }
@@ -150,6 +161,7 @@ std::vector<std::string> lesson_flags(const Candidate& candidate, const PlanRequ
     if (candidate.offload_parameters) add("--offload", "optimizer,parameters");
   }
   if (candidate.lesson == "10_mixed_precision") add("--zero-stage", candidate.zero_stage);
+  if (candidate.lesson == "21_hybrid_shard") add("--shard-size", candidate.shard_size);
   if (candidate.lesson != "09_3d_parallel") return flags;
   add("--pipeline-parallel-size", candidate.pipeline);
   add("--tensor-parallel-size", candidate.tensor);

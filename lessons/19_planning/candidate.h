@@ -37,17 +37,20 @@ struct Candidate {
   bool sequence_parallel = false;
   int zero_stage = 0;
   bool offload_parameters = false;  // of 06_offload, at stage 3
+  size_t shard_size = 0;            // of 21_hybrid_shard
   std::string recompute = "none";
   size_t micro_batch_size = 1;
 
   size_t num_ranks() const { return data * pipeline * tensor; }
   size_t replica_size() const { return pipeline * tensor; }
+  // Returns among how many ranks what ZeRO shards is divided.
+  size_t sharers() const { return shard_size > 0 ? shard_size : data; }
 };
 
 // The lessons that plans can name.
 inline const std::vector<std::string> kPlannedLessons = {
-    "01_single_gpu", "02_ddp",     "03_zero1",       "04_zero2",
-    "05_zero3",      "06_offload", "09_3d_parallel", "10_mixed_precision"};
+    "01_single_gpu", "02_ddp",         "03_zero1",           "04_zero2",       "05_zero3",
+    "06_offload",    "09_3d_parallel", "10_mixed_precision", "21_hybrid_shard"};
 // The modes of --recompute that are tried. Each later one computes more again.
 inline const std::vector<std::string> kRecomputeModes = {"none", "cheap", "attention", "mlp",
                                                          "block"};
@@ -87,7 +90,7 @@ struct Prepared {
   RunConfig config;
 };
 
-// Returns the programs of the lessons from 01 to 10, by their names.
+// Returns the programs of these lessons, and of 07 and 08, by their names.
 const Programs& lesson_programs();
 
 // Parses the candidate's flags as the lesson does. Throws UserError if the lesson refuses them.

@@ -32,6 +32,7 @@ Candidate replica_of(Candidate candidate) {
   if (!has_replicas) candidate.lesson = "02_ddp";
   candidate.data = 1;
   candidate.zero_stage = 0;
+  candidate.shard_size = 0;
   return candidate;
 }
 
@@ -149,8 +150,9 @@ StepTime simulate_step(const Candidate& candidate, const PlanRequest& request,
   const SimulatedStep begin = simulate_exactly(candidate, request, cluster, is_direct ? all : few);
   StepTime time{.seconds = begin.seconds, .device = begin.device};
   if (is_direct) return time;
-  // Replicas of lessons 04 to 06 communicate in each micro-batch; on a CPU all share the cores.
-  const bool is_one = cluster.is_cpu || (candidate.lesson > "04" && candidate.lesson < "07");
+  // Ranks of lessons 04 to 06 and 21 communicate in each micro-batch; on a CPU all share the cores.
+  const bool is_one = cluster.is_cpu || candidate.shard_size > 0 ||
+                      (candidate.lesson > "04" && candidate.lesson < "07");
   const Candidate repeated = is_one ? candidate : replica_of(candidate);
   const double one = repeated.data == candidate.data
                          ? begin.seconds
@@ -168,7 +170,7 @@ StepTime simulate_replica(const Candidate& candidate, const PlanRequest& request
   share.global_batch_size = request.global_batch_size / candidate.data;
   StepTime time = simulate_step(replica_of(candidate), share, cluster);
   if (candidate.zero_stage > 0) {
-    const double others = 1 - 1 / number_of(candidate.data);
+    const double others = 1 - 1 / number_of(candidate.sharers());
     time.seconds -= others * update_seconds(time.device, cluster);
   }
   return time;

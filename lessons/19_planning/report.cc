@@ -96,6 +96,7 @@ std::string plans_text(const SearchResult& result, const PlanRequest& request,
     std::string layout = layout_text(one);
     if (one.zero_stage > 0 && one.lesson == "09_3d_parallel") layout += " ZeRO-1";
     if (one.sequence_parallel) layout += " SP";
+    if (one.shard_size > 0) layout += concat(", shards of ", one.shard_size);
     text += format(
         "%3zu  %-16s %-36s %-9s %5zu %5s %10.1f %12s %5.1f %6s %6s %6.1f %6.1f\n", i + 1,
         one.lesson.c_str(), layout.c_str(), one.recompute.c_str(), one.micro_batch_size,

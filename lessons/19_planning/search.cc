@@ -38,7 +38,8 @@ size_t index_of(const std::string& recompute) {
 // The larger, the less memory a candidate needs.
 auto frugality(const Candidate& candidate) {
   return std::tuple(candidate.replica_size(), candidate.tensor, candidate.sequence_parallel,
-                    candidate.zero_stage, -static_cast<double>(candidate.micro_batch_size),
+                    candidate.zero_stage, candidate.shard_size,
+                    -static_cast<double>(candidate.micro_batch_size),
                     index_of(candidate.recompute));
 }
 

@@ -144,6 +144,28 @@ TEST_CASE("Candidates keep tensor groups in a node, and divide ranks and sequenc
   CHECK(num_grids > 50);
 }
 
+TEST_CASE("A copy of the model has whole machines, and such plans are simulated like others") {
+  const PlanRequest request = request_for("gpt2", "h100x8x4@efa-8x400g", 128);
+  std::set<size_t> sizes;
+  for (const Candidate& one : all_candidates(request, model_of(request))) {
+    CHECK((one.shard_size > 0) == (one.lesson == "21_hybrid_shard"));
+    if (one.shard_size > 0) sizes.insert(one.shard_size);
+  }
+  CHECK(sizes == std::set<size_t>{8, 16});
+  const PlanRequest one_machine = request_for("gpt2", "h100x8", 128);
+  for (const Candidate& one : all_candidates(one_machine, model_of(one_machine))) {
+    CHECK(one.shard_size == 0);
+  }
+  const Candidate hybrid = {.lesson = "21_hybrid_shard",
+                            .data = 32,
+                            .zero_stage = 3,
+                            .shard_size = 8,
+                            .micro_batch_size = 1};
+  CHECK(simulate_step(hybrid, request, request.cluster).seconds ==
+        Approx(whole_seconds(hybrid, request)).epsilon(0.015));
+  CHECK_THAT(real_command(hybrid, request), ContainsSubstring("--shard-size 8"));
+}
+
 TEST_CASE("A request can name the lessons and the modes of recomputation that plans may use") {
   PlanRequest request = request_for("gpt2", "h100x8", 16);
   request.lessons = {"03_zero1", "09_3d_parallel"};
