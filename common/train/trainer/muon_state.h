@@ -33,7 +33,6 @@ class UpdatedRanges {
   // it updates its shards.
   UpdatedRanges(const OptimizerConfig& config, const Layout& layout, size_t rank, bool is_sharded);
 
-  const std::vector<UpdatedRange>& all() const { return all_; }
   size_t num_seconds() const { return num_seconds_; }
   // Return the slices of a buffer of second moments: all, or those that this rank owns
   // (owned_range).
@@ -99,10 +98,10 @@ class MuonState {
   UpdatedRanges ranges_;
   std::deque<Group> groups_;
   Muon muon_;
-  Tensor own_;   // this rank's parts of a round's weights
-  Tensor home_;  // all parts of the weights whose home it is; empty if it is alone
-  Tensor whole_,
-      slice_;  // one of them, and a slice of it; empty if no parts have to be put together
+  Tensor own_;    // this rank's parts of a round's weights
+  Tensor home_;   // all parts of the weights whose home it is; empty if it is alone
+  Tensor whole_;  // one of these weights, and
+  Tensor slice_;  // a slice of it; both are empty if no parts have to be put together
 };
 
 }  // namespace ladder

@@ -134,6 +134,20 @@ std::string more_bytes_sent(const Outcome& learner, const Outcome& lesson) {
   return {};
 }
 
+// The number that is printed after some text, as it is printed; empty: there is none.
+std::string printed_after(const std::string& text, const Outcome& outcome) {
+  const size_t found = outcome.out.find(text);
+  if (found == std::string::npos) return {};
+  const size_t begin = found + text.size();
+  return outcome.out.substr(begin, outcome.out.find_first_not_of("0123456789,.", begin) - begin);
+}
+
+std::string other_calls(const Outcome& learner, const Outcome& lesson) {
+  const char* const text = "calls, measured ";
+  const std::string ours = printed_after(text, learner), theirs = printed_after(text, lesson);
+  return ours == theirs ? "" : concat("'", ours, "' calls of Newton-Schulz, not '", theirs, "'");
+}
+
 // On every rank, does some span of `computation` begin while one of `communication` lasts?
 bool overlaps(const Outcome& outcome, size_t num_ranks, const std::string& communication,
               const std::string& computation) {
@@ -191,6 +205,11 @@ Check bytes_sent(int points, const Training& training, const std::string& hint,
                  const std::string& name) {
   return {points, name, [=](Grading& g) { return look_at_cost(g, training, more_bytes_sent); },
           hint};
+}
+
+Check orthogonalized(int points, const Training& training, const std::string& hint) {
+  return {points, "calls of Newton-Schulz",
+          [=](Grading& g) { return look_at_cost(g, training, other_calls); }, hint};
 }
 
 Check overlap(int points, const Training& training, const std::string& communication,

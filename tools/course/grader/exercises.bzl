@@ -77,6 +77,10 @@ EXERCISES = {
     "19_planning": {
         "//lessons/19_planning:choose.cc": ["price_of", "choose"],
     },
+    "20_muon": {
+        "//common/model:muon_homes.cc": ["MuonHomes::choose"],
+        "//common/train/trainer:muon_state.cc": ["MuonState::run_round"],
+    },
     "21_hybrid_shard": {
         "//lessons/21_hybrid_shard:replicated_shards.cc": [
             "ReplicatedShards::keep",

@@ -260,6 +260,7 @@ const std::map<std::string, Exercise> kExercises = {
     {"17_elastic", elastic},
     {"18_fine_tuning", fine_tuning},
     {"19_planning", planning},
+    {"20_muon", muon},
     {"21_hybrid_shard", hybrid_shard},
 };
 

@@ -193,6 +193,32 @@ std::vector<Check> planning() {
   };
 }
 
+std::vector<Check> muon() {
+  const std::string first = "--optimizer muon";
+  const Training one = any_bits({2, "", first});
+  const Training parts = any_bits({3, "--homes in-turn --micro-batch-size 2", first});
+  const Training whole = any_bits({2, "--homes everywhere", first});
+  return {
+      update(2, "parameters and moments on 2 ranks", one,
+             "muon_blend() of what this rank has comes first, then the exchange; muon_move() comes "
+             "last. The gradient is clipped: step.grad_scale. counts.of(from, to) are in the order "
+             "of own_: home by home, and at each the weights of in_round()."),
+      update(2, "parameters and moments on 3 ranks, homes in turn", parts,
+             "Shards cut weights anywhere: a rank has no part of some weights, and some ranks are "
+             "home to none in a round. All of them take part in both exchanges."),
+      update(1, "whole weights on each rank", whole,
+             "A rank that is alone has no group.ranks: what is at home is in own_ already."),
+      longest_home(2,
+                   "Sort by muon_flops(), and give each weight to the rank that has least to do so "
+                   "far: least operations, and not fewest weights."),
+      homes_in_turn(1,
+                    "Weight i has the home i % size, in the order of weights_. at_ has those of "
+                    "each home, the longest first."),
+      orthogonalized(1, parts, "Only the home makes a weight orthogonal, once a step."),
+      bytes_sent(1, parts, "Parts go to the home and come back: two exchanges a round."),
+  };
+}
+
 std::vector<Check> hybrid_shard() {
   const std::string flags = "--shard-size 2";
   const Training one = with_races(any_bits({4, flags}));

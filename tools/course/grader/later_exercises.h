@@ -16,6 +16,7 @@ std::vector<Check> pipeline_schedules();
 std::vector<Check> elastic();
 std::vector<Check> fine_tuning();
 std::vector<Check> planning();
+std::vector<Check> muon();
 std::vector<Check> hybrid_shard();
 
 }  // namespace ladder

@@ -43,6 +43,11 @@ Check compressed(int points, const std::string& name, size_t ranks, const std::s
 Check routed(int points, const std::string& name, size_t ranks, const std::string& flags,
              const std::string& hint);
 
+// Lesson 20 prints which rank is home to which weights. With --homes in-turn it is the table of the
+// lesson's own program; with longest-first the longest home has no more than there.
+Check homes_in_turn(int points, const std::string& hint);
+Check longest_home(int points, const std::string& hint);
+
 // Lesson 19 chooses among offers as the lesson's own program does, in each of the cases: the flags
 // --measured, --tokens and limits. All that it prints is compared.
 Check chosen(int points, const std::string& name, const std::vector<std::string>& cases,
