@@ -97,12 +97,15 @@ bool shows(MakeProgram make, const std::string& flag, ComparedBy by, const std::
                         text_file,    "llama3:8,1,4,64",
                         "rmsnorm",    "last-1",
                         "rslora",     "proj",
-                        "masked",     "red,blue"};
+                        "masked",     "red,blue",
+                        "muon",       "adamw",
+                        "spectral",   "together"};
   const std::vector<Flags> besides = {
       {},
       {"--dtype", "bf16"},
       {"--model", "tiny-llama"},
-      {"--train", "lora"},
+      {"--train", "lora", "--optimizer", "adamw"},
+      {"--optimizer", "muon"},
       {"--device", device},
       {"--tensor-parallel-size", "2", "--sequence-parallel"},
       {"--tensor-parallel-size", "2"},
@@ -131,7 +134,8 @@ TEST_CASE("a run that resumes compares every flag of every lesson, or nothing de
   const TestFolder folder;
   const std::string text_file = folder.write("text", std::string(5000, 'x'));
   const std::set<std::string> headings_without_settings = {
-      "Output", "Sampling", "Checkpoints", "Memory", "Between ranks", "Virtual device", "Elastic"};
+      "Output",        "Sampling",       "Checkpoints", "Memory",
+      "Between ranks", "Virtual device", "Elastic",     "Muon"};
   std::set<std::string> names;
   for (const MakeProgram make : programs()) {
     const std::string lesson = make().lesson.name;
@@ -150,6 +154,8 @@ TEST_CASE("a run that resumes compares every flag of every lesson, or nothing de
       // What has no 16 bits refuses it.
       const bool is_full = make().lesson.precisions == Precisions::full;
       if (flag == "--round-logits" && is_full) continue;
+      const bool is_of_muon = flag == "--optimizer" || flag.starts_with("--muon");
+      if (is_of_muon && make().lesson.muon == MuonUse::never) continue;
       // It needs a GPU, 16 bits and cuDNN, and without them is refused.
       if (flag == "--attention-kernel") continue;
       CAPTURE(lesson, flag);

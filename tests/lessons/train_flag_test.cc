@@ -1,7 +1,9 @@
 // Which lessons take --train: all that can leave backward out where nothing is trained; and which
-// take --objective: all whose ranks have whole sequences. The others refuse it by its name.
+// take --objective: all whose ranks have whole sequences; and which take --optimizer muon. The
+// others refuse it by its name.
 #include <CLI/CLI.hpp>
 #include <map>
+#include <set>
 
 #include "common/train/flags/command_line.h"
 #include "common/train/flags/options.h"
@@ -108,18 +110,21 @@ TEST_CASE("every lesson takes --train or refuses it by its name") {
   for (const size_t num_ranks : {1, 2}) {
     const auto all = refusals({"--train", choice}, num_ranks);
     CAPTURE(choice, num_ranks);
-    CHECK(all.size() == 21);  // all lessons
+    CHECK(all.size() == 22);  // all lessons
     size_t taken = 0, refused = 0;
     for (const auto& [lesson, why] : all) {
       CAPTURE(lesson);
       ++(why.empty() ? taken : refused);
       if (lesson == "00_collectives" || lesson == "19_planning") {
         CHECK_THAT(why, ContainsSubstring("--train"));
+      } else if (lesson == "20_muon" && choice != "last-1") {
+        CHECK_THAT(why,
+                   ContainsSubstring("no matrix of a block is trained; take --optimizer adamw"));
       } else {
         CHECK(why == "");
       }
     }
-    CHECK(taken == 19);
+    CHECK(taken == (choice == "last-1" ? 20 : 19));
     CHECK(taken + refused == all.size());
   }
   for (const std::string schedule : {"1f1b", "interleaved"}) {
@@ -139,7 +144,7 @@ TEST_CASE("every lesson takes --objective masked where ranks have whole sequence
   for (const size_t num_ranks : {1, 2}) {
     const auto all = refusals(masked, num_ranks);
     CAPTURE(num_ranks);
-    CHECK(all.size() == 21);  // all lessons
+    CHECK(all.size() == 22);  // all lessons
     for (const auto& [lesson, why] : all) {
       CAPTURE(lesson);
       if (lesson == "00_collectives" || lesson == "19_planning") {
@@ -150,6 +155,27 @@ TEST_CASE("every lesson takes --objective masked where ranks have whole sequence
     }
   }
   CHECK(refusal<ThreeDTrainer>(masked + Flags{"--context-parallel-size", "2"}, 2) == context);
+}
+
+TEST_CASE("every lesson takes --optimizer muon, or refuses it and names those that do") {
+  const std::set<std::string> with_muon = {
+      "01_single_gpu",      "02_ddp",         "03_zero1",           "04_zero2", "05_zero3",
+      "07_tensor_parallel", "09_3d_parallel", "15_expert_parallel", "20_muon",  "21_hybrid_shard"};
+  for (const size_t num_ranks : {1, 2}) {
+    CAPTURE(num_ranks);
+    for (const auto& [lesson, why] : refusals({"--optimizer", "muon"}, num_ranks)) {
+      CAPTURE(lesson);
+      if (with_muon.contains(lesson)) {
+        CHECK(why == "");
+      } else if (lesson == "00_collectives" || lesson == "19_planning") {
+        CHECK_THAT(why, ContainsSubstring("--optimizer"));
+      } else {
+        CHECK(why == concat("--optimizer muon: ", lesson,
+                            " has only AdamW; Muon is in lessons 01 to ",
+                            "05, 07, 09, 15, 20 and 21"));
+      }
+    }
+  }
 }
 
 }  // namespace

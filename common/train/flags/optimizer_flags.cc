@@ -15,8 +15,8 @@ void check_matrices(const ModelConfig& config) {
       if (parameter.trainable && parameter.matrix.count > 0) return;
     }
   }
-  throw UserError(
-      concat("--optimizer muon: with ", train_text(config), " no matrix of a block is trained"));
+  throw UserError(concat("--optimizer muon: with ", train_text(config),
+                         " no matrix of a block is trained; take --optimizer adamw"));
 }
 
 }  // namespace
