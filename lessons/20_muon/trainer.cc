@@ -22,6 +22,11 @@ HomeChoice MuonTrainer::Flags::choice() const {
   return homes == "in-turn" ? HomeChoice::in_turn : HomeChoice::longest_first;
 }
 
+void MuonTrainer::adjust(Flags& flags, RunConfig& config) {
+  if (config.optimizer.kind == OptimizerKind::muon || flags.homes == Flags().homes) return;
+  throw UserError(concat("--homes ", flags.homes, " needs --optimizer muon"));
+}
+
 std::string MuonTrainer::describe(const Flags& flags, const RunConfig& config,
                                   const ProcessGrid& grid, const SharedPlan&) {
   if (config.optimizer.kind != OptimizerKind::muon) return "";

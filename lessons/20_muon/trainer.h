@@ -22,6 +22,8 @@ class MuonTrainer final : public Trainer {
     ZeroFlags zero() const { return {.stage = are_everywhere() ? size_t{0} : 1}; }
     HomeChoice choice() const;
   };
+  // Throws a UserError if homes are chosen for AdamW, which has none.
+  static void adjust(Flags& flags, RunConfig& config);
   // Says which rank is home to which weights.
   static std::string describe(const Flags& flags, const RunConfig& config, const ProcessGrid& grid,
                               const SharedPlan&);
@@ -29,6 +31,7 @@ class MuonTrainer final : public Trainer {
       .info = {.name = "20_muon",
                .description = "Trains a model with Muon; each matrix has a home among the ranks.",
                .muon = MuonUse::by_default},
+      .adjust = adjust,
       .describe = describe};
 
   MuonTrainer(const TrainerContext& context, const Flags& flags);

@@ -157,6 +157,13 @@ TEST_CASE("every lesson takes --objective masked where ranks have whole sequence
   CHECK(refusal<ThreeDTrainer>(masked + Flags{"--context-parallel-size", "2"}, 2) == context);
 }
 
+TEST_CASE("homes are for Muon") {
+  CHECK(refusal<MuonTrainer>({"--optimizer", "adamw"}, 2) == "");
+  CHECK(refusal<MuonTrainer>({"--homes", "everywhere"}, 2) == "");
+  CHECK(refusal<MuonTrainer>({"--optimizer", "adamw", "--homes", "in-turn"}, 2) ==
+        "--homes in-turn needs --optimizer muon");
+}
+
 TEST_CASE("every lesson takes --optimizer muon, or refuses it and names those that do") {
   const std::set<std::string> with_muon = {
       "01_single_gpu",      "02_ddp",         "03_zero1",           "04_zero2", "05_zero3",

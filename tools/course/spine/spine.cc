@@ -156,6 +156,8 @@ const std::vector<SpineLesson> kLessons = {
     {"18_fine_tuning", "only adapters are trained: each card has everything, and space left",
      "18_fine_tuning --dtype bf16 --train lora --micro-batch-size 4"},
     {"19_planning", "", "", search_layouts},
+    {"20_muon", "lesson 10 with Muon: matrices have no second moment, and there is more to compute",
+     "20_muon --dtype bf16 --micro-batch-size 1"},
     {"21_hybrid_shard", "two copies of four cards; in one machine all eight for one copy do better",
      "21_hybrid_shard --dtype bf16 --shard-size 4 --recompute cheap --micro-batch-size 4"}};
 

@@ -5,6 +5,7 @@
 #include "common/checkpoint/overlap.h"
 #include "common/grid/process_grid.h"
 #include "common/model/lora.h"
+#include "common/model/muon.h"
 #include "kernels/attention_merge.h"
 #include "lessons/14_context_parallel/slices.h"
 #include "lessons/15_expert_parallel/routing.h"
@@ -25,6 +26,7 @@
 #include "tools/course/puzzles/18_1.h"
 #include "tools/course/puzzles/18_2.h"
 #include "tools/course/puzzles/19_1.h"
+#include "tools/course/puzzles/20_1.h"
 #include "tools/course/puzzles/21_1.h"
 #include "tools/state/checkpoints/merge.h"
 
@@ -42,6 +44,7 @@
 #include "lessons/18_fine_tuning/puzzles/1.cc"
 #include "lessons/18_fine_tuning/puzzles/2.cc"
 #include "lessons/19_planning/puzzles/1.cc"
+#include "lessons/20_muon/puzzles/1.cc"
 #include "lessons/21_hybrid_shard/puzzles/1.cc"
 #pragma GCC diagnostic pop
 // NOLINTEND(bugprone-suspicious-include)
@@ -396,6 +399,55 @@ TEST_CASE("19.1 is choose() without a limit of GPU-hours") {
              gpus, seconds, [&](size_t i) { return seconds[i] * steps > hours * 3600; },
              [&](size_t i) { return gpus[i] * (seconds[i] * steps / 3600); });
        }});
+}
+
+// Two rows after iterations with a cross term (a b) as it is, or without it, and powers of X X^T up
+// to the first or the second.
+void iterate(Doubles& a, Doubles& b, int iterations, double cross, double kB, double kC) {
+  for (int iteration = 0; iteration < iterations; ++iteration) {
+    const auto dot = [](const Doubles& x, const Doubles& y) {
+      return std::inner_product(x.begin(), x.end(), y.begin(), 0.0);
+    };
+    const double aa = dot(a, a), ab = cross * dot(a, b), bb = dot(b, b);
+    for (size_t i = 0; i < a.size(); ++i) {
+      const double x = aa * a[i] + ab * b[i], y = ab * a[i] + bb * b[i];
+      a[i] = 3.4445 * a[i] + kB * x + kC * (aa * x + ab * y);
+      b[i] = 3.4445 * b[i] + kB * y + kC * (ab * x + bb * y);
+    }
+  }
+}
+
+TEST_CASE("20.1 is Muon::orthogonalize()") {
+  try_puzzle(check_20_1, ::make_orthogonal,
+             [](Doubles& a, Doubles& b) {
+               const size_t n = a.size();
+               const Parameter parameter = {.name = "w",
+                                            .shape = {2, n},
+                                            .full_shape = {2, n},
+                                            .ranges = {},
+                                            .matrix = {.count = 1}};
+               Memory memory(DeviceType::cpu, "host", 0);
+               Muon muon(memory, {.kind = OptimizerKind::muon}, DType::fp64, {&parameter});
+               Doubles rows = a;
+               rows.insert(rows.end(), b.begin(), b.end());
+               const Array matrix(DType::fp64, {2, n}, rows);
+               const TensorView result = muon.orthogonalize(testing::stream(), matrix);
+               copy(testing::stream(), matrix, result);
+               const Doubles values = matrix.values();
+               std::copy_n(values.begin(), n, a.begin());
+               std::copy_n(values.begin() + static_cast<std::ptrdiff_t>(n), n, b.begin());
+             },
+             {[](Doubles& a, Doubles& b) { iterate(a, b, 1, 1, -4.7750, 2.0315); },
+              [](Doubles& a, Doubles& b) { iterate(a, b, 5, 0, -4.7750, 2.0315); },  // each alone
+              [](Doubles& a, Doubles& b) { iterate(a, b, 5, 1, -4.7750, 0); },
+              [](Doubles& a, Doubles& b) {  // b sees the new a
+                for (int iteration = 0; iteration < 5; ++iteration) {
+                  Doubles old = b;
+                  iterate(a, old, 1, 1, -4.7750, 2.0315);
+                  old = a;
+                  iterate(old, b, 1, 1, -4.7750, 2.0315);
+                }
+              }});
 }
 
 std::vector<int> every(int first, int end, int step) {
