@@ -123,9 +123,7 @@ Work Communicator::run_task(Stream& stream, const Task& task, size_t payload, Ca
         "a collective: its stream is of another device than its buffers");
   if (account_->counts_as_control_) options.purpose = Purpose::control;
   Traffic call = {.calls = 1, .payload_bytes = payload, .at_most = options.by_data};
-  const PairCounts& counts = request.counts;
-  const bool are_same = counts.total() == size() * size() * counts.largest();
-  if (options.by_data ? !are_same : !counts.are_equal()) {
+  if (const PairCounts& counts = request.counts; !counts.are_equal()) {
     const size_t elements = options.by_data ? counts.total() : counts.total_to_others();
     call.group_sent_bytes = elements * size_of(request.in.dtype());
   }

@@ -88,8 +88,7 @@ struct Traffic {
   size_t calls = 0;
   size_t payload_bytes = 0;
   // Of an all_to_all with a count for each pair: the bytes that all ranks of the group together
-  // send to others; with at_most, and only if ranks give unequally many, what they have to send, to
-  // themselves too. Otherwise 0.
+  // send to others; with at_most, what they have to send, to themselves too. Otherwise 0.
   size_t group_sent_bytes = 0;
   double busy_seconds = 0;     // the time that operations took, wherever they ran
   double exposed_seconds = 0;  // the part of it for which the caller waited

@@ -71,9 +71,13 @@ class Muon {
   // Brings the singular values of a matrix near 1 and keeps its singular vectors. It is divided by
   // its norm. Then, kIterations times, X becomes a X + b (A X) + c (A A X), where A = X X^T; where
   // there are more rows than columns, A = X^T X stands on the other side. Overwrites `matrix`. The
-  // result, in the dtype of the iterations, is in the workspace and stays there until the next call.
+  // result, in the dtype of the iterations, is in the workspace and stays there until the next
+  // call.
   TensorView orthogonalize(Stream& stream, TensorView matrix);
 
+  size_t matrices_of(const Parameter& weight) const {
+    return muon_matrices(config_, weight).size();
+  }
   int64_t num_calls() const { return num_calls_; }  // of orthogonalize() so far
 
  private:

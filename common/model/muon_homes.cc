@@ -6,6 +6,14 @@
 #include "common/model/muon.h"
 
 namespace ladder {
+namespace {
+
+// Of the largest weight: what a rank may have to send in a round. Homes receive one each, so with
+// equal parts it would be one. But a shard has its place in each block, and if a round has weights
+// of one kind, one or two ranks have all of them.
+constexpr size_t kMostSent = 4;
+
+}  // namespace
 
 double muon_flops(const OptimizerConfig& config, const Parameter& parameter) {
   double flops = 0;
@@ -83,26 +91,36 @@ void MuonHomes::divide_into_rounds() {
   const auto elements = [](const HomedWeight& weight) {
     return weight.parts[0].slice->full_shape.num_elements();
   };
-  size_t most = 0;
+  size_t most = 0, num_left = 0;
+  for (const Weights& weights : at_) num_left += weights.size();
   for (const HomedWeight& weight : weights_) most = std::max(most, elements(weight));
-  for (const Weights& weights : at_) {
-    std::vector<Weights>& rounds = rounds_.emplace_back();
-    size_t in_round = most;
-    for (const HomedWeight* weight : weights) {
-      in_round += elements(*weight);
-      if (in_round > most) {
-        rounds.emplace_back();
-        in_round = elements(*weight);
+  rounds_.resize(size());
+  std::vector<size_t> next(size());  // by home
+  for (; num_left > 0; ++num_rounds_) {
+    std::vector<size_t> sent(size());  // by rank
+    bool is_first = true;
+    for (size_t home = 0; home < size(); ++home) {
+      Weights& own = rounds_[home].emplace_back();
+      size_t at_home = 0;
+      for (; next[home] < at_[home].size(); ++next[home]) {
+        const HomedWeight& weight = *at_[home][next[home]];
+        bool fits = at_home + elements(weight) <= most;
+        for (size_t rank = 0; rank < size(); ++rank) {
+          fits = fits && sent[rank] + weight.parts[rank].count <= kMostSent * most;
+        }
+        if (!fits && !is_first) break;
+        for (size_t rank = 0; rank < size(); ++rank) sent[rank] += weight.parts[rank].count;
+        at_home += elements(weight);
+        own.push_back(&weight);
+        is_first = false;
+        --num_left;
       }
-      rounds.back().push_back(weight);
     }
-    num_rounds_ = std::max(num_rounds_, rounds.size());
   }
 }
 
 const MuonHomes::Weights& MuonHomes::in_round(size_t home, size_t round) const {
-  static const Weights none;
-  return round < rounds_[home].size() ? rounds_[home][round] : none;
+  return rounds_[home][round];
 }
 
 double MuonHomes::flops_at(size_t home) const {

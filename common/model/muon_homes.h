@@ -10,10 +10,6 @@
 
 namespace ladder {
 
-// How homes are chosen. longest_first: the weight that takes longest goes to the rank that has
-// least to do, then the next. in_turn: one after the other, in the order of the model.
-enum class HomeChoice { longest_first, in_turn };
-
 // What a rank has of a weight: elements [first, first + count) of the slice that it holds.
 struct WeightPart {
   const Parameter* slice;
@@ -52,7 +48,8 @@ class MuonHomes {
   using Weights = std::vector<const HomedWeight*>;
   const Weights& at(size_t home) const { return at_[home]; }
   // An update has rounds, in which homes work at the same time. In each a home has as many of its
-  // weights as together have no more elements than the largest weight of all; it may have none.
+  // weights, the longest first, as together have no more elements than the largest weight of all,
+  // and as leave no rank more to send than four times that. It may have none.
   size_t num_rounds() const { return num_rounds_; }
   const Weights& in_round(size_t home, size_t round) const;
   // Returns what a home has to compute, in floating-point operations.
@@ -60,6 +57,7 @@ class MuonHomes {
 
  private:
   void add_weight(size_t unit, size_t index, size_t rank);
+  // Gives each weight its home, and at_ the weights of each home, the longest first.
   void choose();
   void divide_into_rounds();
 

@@ -17,6 +17,11 @@ enum class OptimizerKind { adamw, muon };
 // elements are as large as AdamW's, so that both can have one learning rate [Liu25, section 2.2].
 enum class MuonScale { spectral, rms };
 
+// How weights get their homes (muon_homes.h). longest_first: the weight that takes longest goes to
+// the rank that has least to do, then the next. in_turn: one after the other, in the order of the
+// model.
+enum class HomeChoice { longest_first, in_turn };
+
 struct OptimizerConfig {
   int64_t num_steps = 200;
   int64_t warmup_steps = 10;

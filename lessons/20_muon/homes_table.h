@@ -7,8 +7,8 @@
 
 namespace ladder {
 
-// Returns the lines of the header that say which home has how many matrices, and which share of the
-// longest home's work that is.
+// Returns the lines of the header that say how many matrices each home has, and how much work that
+// is, relative to the mean.
 std::string homes_text(const OptimizerConfig& config, const MuonHomes& homes);
 
 }  // namespace ladder

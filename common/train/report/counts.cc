@@ -1,5 +1,7 @@
 #include "common/train/report/counts.h"
 
+#include <algorithm>
+
 #include "common/io/text.h"
 #include "common/model/description.h"
 #include "common/train/trainer/model_state.h"
@@ -28,14 +30,19 @@ std::string muon_text(const RunConfig& config, Trainer& trainer, int64_t num_ste
       matrices += config.optimizer.splits_qkv ? parameter.matrix.count : 1;
     }
   }
-  const auto own = static_cast<uint64_t>(trainer.state().num_orthogonalized());
-  for (const uint64_t of_rank : job.all_gather({own})) {
-    calls += of_rank;
+  const ModelState& state = trainer.state();
+  size_t at_homes = 0;
+  for (const uint64_t own : job.all_gather({state.num_at_home()})) at_homes += own;
+  for (const uint64_t own : job.all_gather({static_cast<uint64_t>(state.num_orthogonalized())})) {
+    calls += own;
   }
-  const size_t once = matrices * static_cast<size_t>(num_steps);
+  // Where several ranks, or groups of ranks, have whole weights, each has homes for all matrices.
+  const size_t copies = std::max<size_t>(1, at_homes / matrices);
+  const size_t expected = matrices * static_cast<size_t>(num_steps) * copies;
   return concat("\n  Newton-Schulz: ", matrices, matrices == 1 ? " matrix x " : " matrices x ",
-                counted(static_cast<size_t>(num_steps), "step"), " = ", with_commas(once),
-                " calls, measured ", with_commas(calls), calls == once ? "" : " on all ranks",
+                counted(static_cast<size_t>(num_steps), "step"),
+                copies == 1 ? "" : concat(" x ", copies, " copies"), " = ", with_commas(expected),
+                " calls, measured ", with_commas(calls), calls == expected ? "" : "  differs",
                 "\n");
 }
 

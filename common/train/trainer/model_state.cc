@@ -86,6 +86,8 @@ ModelState::ModelState(const TrainerContext& context, const Layout& layout, size
 
 ModelState::~ModelState() = default;
 
+size_t ModelState::num_at_home() const { return muon_ ? muon_->num_at_home() : 0; }
+
 int64_t ModelState::num_orthogonalized() const { return muon_ ? muon_->num_calls() : 0; }
 
 void ModelState::initialize() {

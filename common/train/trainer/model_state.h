@@ -6,7 +6,6 @@
 #include <string_view>
 #include <vector>
 
-#include "common/model/muon_homes.h"
 #include "common/model/optimizer.h"
 #include "common/model/slices.h"
 #include "common/model/weights.h"
@@ -105,7 +104,9 @@ class ModelState {
     return shard_of(trained_, unit, rank_, buffer);
   }
 
-  // Returns how many matrices Muon has made orthogonal so far on this rank; 0 without it.
+  // Return how many matrices Muon makes orthogonal on this rank in an update, and how many it has
+  // made so; 0 without it.
+  size_t num_at_home() const;
   int64_t num_orthogonalized() const;
 
   const Layout& layout() const { return layout_; }

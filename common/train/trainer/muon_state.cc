@@ -157,11 +157,16 @@ std::deque<MuonState::Group> MuonState::groups_of(const OptimizerConfig& config,
                                     .of_divided = of_divided,
                                     .choice = ranks.choice};
     groups.emplace_back(own, config, layout, rank, group);
-    for (size_t round = 0; round < groups.back().homes.num_rounds(); ++round) {
-      groups.back().counts.push_back(counts_in(groups.back().homes, round));
-    }
   }
   return groups;
+}
+
+size_t MuonState::num_at_home() const {
+  size_t matrices = 0;
+  for (const Parameter* weight : weights_at_home(groups_)) {
+    matrices += muon_.matrices_of(*weight);
+  }
+  return matrices;
 }
 
 void MuonState::allocate(const TrainerContext& context) {
@@ -169,9 +174,10 @@ void MuonState::allocate(const TrainerContext& context) {
   for (const Group& group : groups_) {
     for (size_t round = 0; round < group.homes.num_rounds(); ++round) {
       // Not even a rank without parts, or that is no home, may give the exchange no memory.
-      own = std::max({own, group.counts[round].sent(group.rank()), size_t{1}});
+      const PairCounts counts = counts_in(group.homes, round);
+      own = std::max({own, counts.sent(group.rank()), size_t{1}});
       if (group.homes.size() == 1) continue;
-      home = std::max({home, group.counts[round].received(group.rank()), size_t{1}});
+      home = std::max({home, counts.received(group.rank()), size_t{1}});
       const MuonHomes::Weights& weights = group.homes.in_round(group.rank(), round);
       if (are_whole(weights, layout_)) continue;
       for (const HomedWeight* weight : weights) {
@@ -201,7 +207,7 @@ void MuonState::run_round(Stream& stream, const Group& group, size_t round, cons
                           const AdamWStep& step) {
   const MuonHomes& homes = group.homes;
   const size_t rank = group.rank();
-  const PairCounts& counts = group.counts[round];
+  const PairCounts counts = counts_in(homes, round);
   const auto for_own_parts = [&](auto body) {
     size_t begin = 0;
     for (size_t home = 0; home < homes.size(); ++home) {

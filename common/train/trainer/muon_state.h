@@ -58,6 +58,7 @@ class MuonState {
             const MuonRanks& ranks);
 
   const UpdatedRanges& ranges() const { return ranges_; }
+  size_t num_at_home() const;  // matrices
   int64_t num_calls() const { return muon_.num_calls(); }
 
   // Updates all weights that are Muon's. part_of(unit) is what this rank updates of a unit, without
@@ -73,12 +74,13 @@ class MuonState {
         : ranks(group_ranks), homes(args...) {}
     Communicator* ranks;  // null: this rank is alone
     MuonHomes homes;
-    std::vector<PairCounts> counts = {};  // of elements that ranks send to homes, by round
     size_t rank() const { return ranks == nullptr ? 0 : ranks->rank(); }
   };
   static std::deque<Group> groups_of(const OptimizerConfig& config, const Layout& layout,
                                      size_t rank, bool is_sharded, const MuonRanks& ranks);
   void allocate(const TrainerContext& context);
+  // Runs one round of an update. own_ gets this rank's parts, home by home, in the order of
+  // in_round(). Every rank takes part in both exchanges, even one that is no home in this round.
   void run_round(Stream& stream, const Group& group, size_t round, const PartOf& part_of,
                  const AdamWStep& step);
   // Makes weights orthogonal. `parts` has what each rank has of all of them, rank by rank.

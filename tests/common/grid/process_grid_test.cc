@@ -13,7 +13,7 @@ namespace ladder {
 namespace {
 
 constexpr Axis kAxes[] = {Axis::world,  Axis::pipeline,  Axis::data,        Axis::context,
-                          Axis::tensor, Axis::embedding, Axis::data_context};
+                          Axis::tensor, Axis::embedding, Axis::data_context, Axis::stage};
 
 // The ranks of one group, by their number in it.
 using Members = std::map<size_t, size_t>;

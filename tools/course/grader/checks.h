@@ -55,7 +55,8 @@ Check bytes_held(int points, const Training& training, const std::string& hint);
 // are right.
 Check bytes_sent(int points, const Training& training, const std::string& hint,
                  const std::string& name = "bytes sent");
-// Where results are right, Muon has made no more matrices orthogonal than in the lesson's own program.
+// Where results are right, Muon has made as many matrices orthogonal as in the lesson's own
+// program.
 Check orthogonalized(int points, const Training& training, const std::string& hint);
 // In the trace of a run with right results, every rank begins some computation (a span whose name
 // ends with `computation`, such as "backward") while a communication (a span of that name) is under

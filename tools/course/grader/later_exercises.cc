@@ -1,6 +1,7 @@
 #include "tools/course/grader/later_exercises.h"
 
 #include "kernels/runtime/check.h"
+#include "tools/course/grader/homes.h"
 #include "tools/course/grader/printed.h"
 #include "tools/course/grader/resumed.h"
 
@@ -194,20 +195,22 @@ std::vector<Check> planning() {
 }
 
 std::vector<Check> muon() {
-  const std::string first = "--optimizer muon";
+  const std::string first = "--optimizer muon", one_layer = " --layers 1";
   const Training one = any_bits({2, "", first});
-  const Training parts = any_bits({3, "--homes in-turn --micro-batch-size 2", first});
+  // In the second round only one of the ranks is a home.
+  const Training parts =
+      any_bits({3, "--homes in-turn --micro-batch-size 2" + one_layer, first + one_layer});
   const Training whole = any_bits({2, "--homes everywhere", first});
   return {
       update(2, "parameters and moments on 2 ranks", one,
-             "muon_blend() of what this rank has comes first, then the exchange; muon_move() comes "
-             "last. The gradient is clipped: step.grad_scale. counts.of(from, to) are in the order "
-             "of own_: home by home, and at each the weights of in_round()."),
+             "First muon_blend() with what this rank has, then the exchange, and at the end "
+             "muon_move(). own_ has the parts home by home, those of one home in the order of "
+             "in_round(). step.grad_scale clips the gradient."),
       update(2, "parameters and moments on 3 ranks, homes in turn", parts,
-             "Shards cut weights anywhere: a rank has no part of some weights, and some ranks are "
-             "home to none in a round. All of them take part in both exchanges."),
+             "A rank has no part of some weights, and in some rounds it is home to none. It takes "
+             "part in both exchanges all the same."),
       update(1, "whole weights on each rank", whole,
-             "A rank that is alone has no group.ranks: what is at home is in own_ already."),
+             "A rank that is alone has no group.ranks, and what it is home to is in own_ already."),
       longest_home(2,
                    "Sort by muon_flops(), and give each weight to the rank that has least to do so "
                    "far: least operations, and not fewest weights."),

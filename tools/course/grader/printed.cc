@@ -196,7 +196,8 @@ std::string look_at_metrics(Grading& grading, size_t num_ranks, const std::strin
   return other_metric(learner, grading.run(Whose::lesson, num_ranks, all), names);
 }
 
-// The first line that differs, in a sentence; empty: there is none.
+}  // namespace
+
 std::string other_line(const std::string& learner, const std::string& lesson) {
   std::istringstream ours(learner), theirs(lesson);
   std::string line, right;
@@ -206,8 +207,6 @@ std::string other_line(const std::string& learner, const std::string& lesson) {
   }
   return std::getline(ours, line) ? concat("prints an extra line: ", line) : "";
 }
-
-}  // namespace
 
 Check scales(int points, const std::string& name, const std::vector<std::string>& cases,
              const std::string& hint) {
@@ -256,42 +255,6 @@ Check routed(int points, const std::string& name, size_t ranks, const std::strin
     return other_line(counts(Whose::learner), counts(Whose::lesson));
   };
   return {points, name, look, hint};
-}
-
-namespace {
-
-// The table of homes that lesson 20 prints, on 4 ranks; empty: it prints none.
-std::string homes_of(Grading& grading, Whose whose, const std::string& homes) {
-  const Outcome& run =
-      grading.run(whose, 4, with_metrics("--layers 6 --steps 1 --homes " + homes));
-  const size_t begin = run.out.find("  home of"), end = run.out.find(" times the mean", begin);
-  return end == std::string::npos ? "" : run.out.substr(begin, end - begin);
-}
-
-}  // namespace
-
-Check homes_in_turn(int points, const std::string& hint) {
-  const auto look = [](Grading& grading) -> std::string {
-    const std::string ours = homes_of(grading, Whose::learner, "in-turn");
-    if (ours.empty()) return "no table of homes is printed";
-    return other_line(ours, homes_of(grading, Whose::lesson, "in-turn"));
-  };
-  return {points, "homes in turn", look, hint};
-}
-
-Check longest_home(int points, const std::string& hint) {
-  const auto look = [](Grading& grading) -> std::string {
-    const auto factor = [&](Whose whose) {
-      const std::string table = homes_of(grading, whose, "longest-first");
-      return table.substr(table.rfind(' ') + 1);
-    };
-    const std::string ours = factor(Whose::learner), theirs = factor(Whose::lesson);
-    if (ours.empty()) return "no table of homes is printed";
-    if (std::stod(ours) <= std::stod(theirs)) return {};
-    return concat("on 4 ranks the longest home has ", ours, " times the mean; ", theirs,
-                  " would do");
-  };
-  return {points, "the longest home", look, hint};
 }
 
 Check chosen(int points, const std::string& name, const std::vector<std::string>& cases,

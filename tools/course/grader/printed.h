@@ -8,6 +8,10 @@
 
 namespace ladder {
 
+// The first line of what the learner's program prints that is not the lesson's, in a sentence;
+// empty: there is none.
+std::string other_line(const std::string& learner, const std::string& lesson);
+
 // Lesson 00 by its ring finds no wrong element in this collective, on 2, 3 and 4 ranks.
 Check right_sums(int points, const std::string& collective, const std::string& hint);
 
@@ -42,11 +46,6 @@ Check compressed(int points, const std::string& name, size_t ranks, const std::s
 // Lesson 15 has them too. `flags`: of training on `ranks` ranks in fp64.
 Check routed(int points, const std::string& name, size_t ranks, const std::string& flags,
              const std::string& hint);
-
-// Lesson 20 prints which rank is home to which weights. With --homes in-turn it is the table of the
-// lesson's own program; with longest-first the longest home has no more than there.
-Check homes_in_turn(int points, const std::string& hint);
-Check longest_home(int points, const std::string& hint);
 
 // Lesson 19 chooses among offers as the lesson's own program does, in each of the cases: the flags
 // --measured, --tokens and limits. All that it prints is compared.

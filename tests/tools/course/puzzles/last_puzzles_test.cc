@@ -401,9 +401,9 @@ TEST_CASE("19.1 is choose() without a limit of GPU-hours") {
        }});
 }
 
-// Two rows after iterations with a cross term (a b) as it is, or without it, and powers of X X^T up
-// to the first or the second.
-void iterate(Doubles& a, Doubles& b, int iterations, double cross, double kB, double kC) {
+// Newton-Schulz on two rows. With `cross` 0 neither row sees the other; with `last` 0 the third
+// term is missing.
+void iterate(Doubles& a, Doubles& b, int iterations, double cross, double last) {
   for (int iteration = 0; iteration < iterations; ++iteration) {
     const auto dot = [](const Doubles& x, const Doubles& y) {
       return std::inner_product(x.begin(), x.end(), y.begin(), 0.0);
@@ -411,8 +411,8 @@ void iterate(Doubles& a, Doubles& b, int iterations, double cross, double kB, do
     const double aa = dot(a, a), ab = cross * dot(a, b), bb = dot(b, b);
     for (size_t i = 0; i < a.size(); ++i) {
       const double x = aa * a[i] + ab * b[i], y = ab * a[i] + bb * b[i];
-      a[i] = 3.4445 * a[i] + kB * x + kC * (aa * x + ab * y);
-      b[i] = 3.4445 * b[i] + kB * y + kC * (ab * x + bb * y);
+      a[i] = 3.4445 * a[i] - 4.7750 * x + last * (aa * x + ab * y);
+      b[i] = 3.4445 * b[i] - 4.7750 * y + last * (ab * x + bb * y);
     }
   }
 }
@@ -437,15 +437,15 @@ TEST_CASE("20.1 is Muon::orthogonalize()") {
                std::copy_n(values.begin(), n, a.begin());
                std::copy_n(values.begin() + static_cast<std::ptrdiff_t>(n), n, b.begin());
              },
-             {[](Doubles& a, Doubles& b) { iterate(a, b, 1, 1, -4.7750, 2.0315); },
-              [](Doubles& a, Doubles& b) { iterate(a, b, 5, 0, -4.7750, 2.0315); },  // each alone
-              [](Doubles& a, Doubles& b) { iterate(a, b, 5, 1, -4.7750, 0); },
+             {[](Doubles& a, Doubles& b) { iterate(a, b, 1, 1, 2.0315); },
+              [](Doubles& a, Doubles& b) { iterate(a, b, 5, 0, 2.0315); },  // each alone
+              [](Doubles& a, Doubles& b) { iterate(a, b, 5, 1, 0); },
               [](Doubles& a, Doubles& b) {  // b sees the new a
                 for (int iteration = 0; iteration < 5; ++iteration) {
                   Doubles old = b;
-                  iterate(a, old, 1, 1, -4.7750, 2.0315);
+                  iterate(a, old, 1, 1, 2.0315);
                   old = a;
-                  iterate(old, b, 1, 1, -4.7750, 2.0315);
+                  iterate(old, b, 1, 1, 2.0315);
                 }
               }});
 }
