@@ -30,8 +30,9 @@ constexpr size_t kContextLessonLines = 880;
 // It has a router with drops, what moves tokens both ways, and two kinds of groups that sum
 // gradients and share the optimizer's state.
 constexpr size_t kExpertLessonLines = 935;
-// No trainer: it describes layouts, bounds and simulates them, searches, explains and chooses.
-constexpr size_t kPlanningLessonLines = 1750;
+// No trainer: it describes layouts, among them copies on groups of machines, bounds and simulates
+// them, searches, explains and chooses.
+constexpr size_t kPlanningLessonLines = 1770;
 constexpr size_t kHeaderLines = 150;
 constexpr size_t kSourceLines = 300;
 
