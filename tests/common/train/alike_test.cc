@@ -70,8 +70,9 @@ TEST_CASE("every flag is compared, and whatever is given to it shows") {
     const Values usual = settings_of(always).value();
     REQUIRE(usual.contains(name));
     size_t num_shown = 0;
-    for (const char* const value : {"", "3", "0.5", "y", "other", "block", "rmsnorm", "rotary",
-                                    "swiglu", "none", "llama3:8,1,4,8192", "rslora", "masked"}) {
+    for (const char* const value :
+         {"", "3", "0.5", "y", "other", "block", "rmsnorm", "rotary", "swiglu", "none",
+          "llama3:8,1,4,8192", "rslora", "masked", "muon", "spectral", "together"}) {
       std::vector<const char*> flags = always;
       flags.push_back(name.c_str());
       if (*value != 0) flags.push_back(value);
