@@ -138,7 +138,7 @@ void check_tensors(const CheckpointIndex& index, const JsonPath& reader) {
       std::vector<size_t>& shape = shapes[parameter.name];
       for (size_t d = 0; d < parameter.shape.num_dims(); ++d) shape.push_back(parameter.shape[d]);
       for (std::string_view kind : kStoredKinds) {
-        if (index.has(kind, parameter)) needed.insert(concat(kind, ".", parameter.name));
+        if (index.keeps(kind, parameter)) needed.insert(concat(kind, ".", parameter.name));
       }
     }
   }

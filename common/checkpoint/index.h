@@ -19,8 +19,7 @@
 
 #include "common/grid/process_grid.h"
 #include "common/model/config.h"
-#include "common/model/description.h"
-#include "common/model/slices.h"
+#include "common/model/optimizer.h"
 #include "kernels/runtime/dtype.h"
 
 namespace ladder {
@@ -67,15 +66,15 @@ struct CheckpointIndex {
   std::map<std::string, std::string> settings;
   std::map<std::string, StoredTensor> tensors;  // "param.wte.weight", "exp_avg.wte.weight", ...
 
-  bool has_setting(const std::string& name, std::string_view value) const {
-    const auto found = settings.find(name);
-    return found != settings.end() && found->second == value;
+  // Only a run with Muon says which optimizer it had.
+  OptimizerKind optimizer() const {
+    const auto found = settings.find("--optimizer");
+    const bool is_muon = found != settings.end() && found->second == "muon";
+    return is_muon ? OptimizerKind::muon : OptimizerKind::adamw;
   }
-  // Returns whether it needs this kind of a parameter: of what is frozen only kParam, and of what
-  // Muon updates no second moments.
-  bool has(std::string_view kind, const ParameterSpec& parameter) const {
-    if (kind == kParam || !parameter.trainable) return kind == kParam;
-    return kind != kExpAvgSq || parameter.matrix.count == 0 || !has_setting("--optimizer", "muon");
+  // Returns whether it has this kind of a parameter (optimizer.h).
+  bool keeps(std::string_view kind, const ParameterSpec& parameter) const {
+    return ladder::keeps(optimizer(), kind, parameter);
   }
   int64_t step() const { return std::get<int64_t>(scalars.at("step")); }
 };

@@ -13,8 +13,8 @@
 namespace ladder {
 
 // The kind of data that an operation moves. An update is what an optimizer makes of gradients
-// before it changes parameters. Control is everything that is not part of a training
-// step's formula, such as losses and norms.
+// before it changes parameters. Control is everything that is not part of a training step's
+// formula, such as losses and norms.
 enum class Purpose { gradient, parameter, activation, update, control };
 
 enum class Collective {

@@ -21,7 +21,7 @@ constexpr double kTiny = 1e-7;  // added to the norm, which may be 0
 }  // namespace
 
 std::vector<MuonMatrix> muon_matrices(const OptimizerConfig& config, const Parameter& parameter) {
-  const size_t count = config.splits_qkv ? parameter.matrix.count : 1;
+  const size_t count = num_matrices(config, parameter.matrix);
   const size_t columns = parameter.full_shape[1] / count;
   std::vector<MuonMatrix> matrices;
   for (size_t i = 0; i < count; ++i) {

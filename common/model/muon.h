@@ -2,11 +2,9 @@
 #pragma once
 
 #include <cstdint>
-#include <string_view>
 #include <vector>
 
 #include "common/model/optimizer.h"
-#include "common/model/slices.h"
 
 namespace ladder {
 
@@ -25,15 +23,13 @@ inline bool is_muons(const OptimizerConfig& config, const Parameter& parameter) 
   return config.kind == OptimizerKind::muon && parameter.matrix.count > 0;
 }
 
-// Returns whether there are no tensors of this kind (slices.h) of what Muon updates: it keeps no
-// second moments.
-inline bool lacks_weights(const OptimizerConfig& config, std::string_view kind) {
-  return config.kind == OptimizerKind::muon && kind == kExpAvgSq;
+// Returns how many matrices such a parameter is.
+inline size_t num_matrices(const OptimizerConfig& config, const MatrixForm& form) {
+  return config.splits_qkv ? form.count : 1;
 }
-
-// Returns the matrices of a parameter that is_muons(): one, or q, k and v. These are three linear
-// maps that are stored side by side. Together they would get one size of update between them, and
-// the columns of one would be made orthogonal to those of another, which they never meet.
+// Returns these matrices: one, or q, k and v. These are three linear maps that are stored side by
+// side. Together they would get one size of update between them, and the columns of one would be
+// made orthogonal to those of another, which they never meet.
 std::vector<MuonMatrix> muon_matrices(const OptimizerConfig& config, const Parameter& parameter);
 
 // Returns what a matrix's update is multiplied with (MuonScale).
@@ -75,9 +71,6 @@ class Muon {
   // call.
   TensorView orthogonalize(Stream& stream, TensorView matrix);
 
-  size_t matrices_of(const Parameter& weight) const {
-    return muon_matrices(config_, weight).size();
-  }
   int64_t num_calls() const { return num_calls_; }  // of orthogonalize() so far
 
  private:

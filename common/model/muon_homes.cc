@@ -123,6 +123,14 @@ const MuonHomes::Weights& MuonHomes::in_round(size_t home, size_t round) const {
   return rounds_[home][round];
 }
 
+size_t MuonHomes::matrices_at(size_t home) const {
+  size_t matrices = 0;
+  for (const HomedWeight* weight : at_[home]) {
+    matrices += num_matrices(config_, weight->parts[0].slice->matrix);
+  }
+  return matrices;
+}
+
 double MuonHomes::flops_at(size_t home) const {
   double flops = 0;
   for (const HomedWeight* weight : at_[home]) flops += muon_flops(config_, *weight->parts[0].slice);

@@ -52,7 +52,8 @@ class MuonHomes {
   // and as leave no rank more to send than four times that. It may have none.
   size_t num_rounds() const { return num_rounds_; }
   const Weights& in_round(size_t home, size_t round) const;
-  // Returns what a home has to compute, in floating-point operations.
+  // Return what a home has to make orthogonal: matrices, and floating-point operations.
+  size_t matrices_at(size_t home) const;
   double flops_at(size_t home) const;
 
  private:

@@ -10,6 +10,12 @@
 
 namespace ladder {
 
+bool keeps(OptimizerKind optimizer, std::string_view kind, const ParameterSpec& parameter) {
+  if (kind == kParam || !parameter.trainable) return kind == kParam;
+  const bool is_muons = optimizer == OptimizerKind::muon && parameter.matrix.count > 0;
+  return kind != kExpAvgSq || !is_muons;
+}
+
 double learning_rate_at(const OptimizerConfig& config, int64_t step) {
   const double highest = config.learning_rate, lowest = config.min_learning_rate;
   if (step <= config.warmup_steps) {

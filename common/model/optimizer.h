@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <string_view>
 
 #include "common/model/layout.h"
 #include "kernels/adamw.h"
@@ -34,6 +35,10 @@ struct OptimizerConfig {
   double muon_momentum = 0.95;
   bool splits_qkv = true;  // whether Muon takes q, k and v of one weight for three matrices
 };
+
+// Returns whether a run keeps this kind (slices.h) of a parameter: of what is frozen only kParam,
+// and of what Muon updates no second moments.
+bool keeps(OptimizerKind optimizer, std::string_view kind, const ParameterSpec& parameter);
 
 // Returns the learning rate of a step (1-based). It rises linearly from 0 over warmup_steps, then
 // falls along a cosine from learning_rate to min_learning_rate at num_steps. [Loshchilov17]

@@ -99,12 +99,13 @@ void initialize_parameters(Stream& stream, const Layout& layout, uint64_t seed, 
                     });
 }
 
-std::vector<SafetensorsWriter::Tensor> tensors_of(const ModelDescription& model, DType dtype,
-                                                  const std::string& prefix, bool trained_only) {
+std::vector<SafetensorsWriter::Tensor> tensors_of(
+    const ModelDescription& model, DType dtype, const std::string& prefix,
+    const std::function<bool(const ParameterSpec&)>& is_wanted) {
   std::vector<SafetensorsWriter::Tensor> tensors;
   for (const UnitSpec& unit : model.units) {
     for (const ParameterSpec& parameter : unit.parameters) {
-      if (trained_only && !parameter.trainable) continue;
+      if (is_wanted && !is_wanted(parameter)) continue;
       std::vector<size_t> shape;
       for (size_t dim = 0; dim < parameter.shape.num_dims(); ++dim) {
         shape.push_back(parameter.shape[dim]);

@@ -22,11 +22,11 @@ void initialize_parameters(Stream& stream, const Layout& layout, uint64_t seed, 
 void initialize_parameter(Stream& stream, const Parameter& parameter, uint64_t seed, size_t first,
                           TensorView elements);
 
-// Returns what a file with every tensor of the model declares, or with those that are trained: in
+// Returns what a file with every tensor of the model declares, or with those that are wanted: in
 // the order of the description, in `dtype`, each under its published name with `prefix` before it.
-std::vector<SafetensorsWriter::Tensor> tensors_of(const ModelDescription& model, DType dtype,
-                                                  const std::string& prefix = "",
-                                                  bool trained_only = false);
+std::vector<SafetensorsWriter::Tensor> tensors_of(
+    const ModelDescription& model, DType dtype, const std::string& prefix = "",
+    const std::function<bool(const ParameterSpec&)>& is_wanted = {});
 
 // WeightsFile has a model's weights in fp32, fp64, bf16 or fp16, in one safetensors file or in a
 // folder with several (SafetensorsFiles). They may have the published names, with or without the

@@ -4,24 +4,15 @@
 #include <vector>
 
 #include "common/io/text.h"
-#include "common/model/muon.h"
 
 namespace ladder {
 namespace {
 
 constexpr size_t kMostRows = 16;
 
-size_t matrices_at(const OptimizerConfig& config, const MuonHomes& homes, size_t home) {
-  size_t matrices = 0;
-  for (const HomedWeight* weight : homes.at(home)) {
-    matrices += muon_matrices(config, *weight->parts[0].slice).size();
-  }
-  return matrices;
-}
-
 }  // namespace
 
-std::string homes_text(const OptimizerConfig& config, const MuonHomes& homes) {
+std::string homes_text(const MuonHomes& homes) {
   std::vector<double> flops;
   double all = 0;
   for (size_t home = 0; home < homes.size(); ++home) {
@@ -36,8 +27,8 @@ std::string homes_text(const OptimizerConfig& config, const MuonHomes& homes) {
       names += concat(names.empty() ? "" : " ", weight->parts[0].slice->name);
     }
     if (names.size() > 48) names = names.substr(0, 45) + "...";
-    text += format("  rank %-4zu %10zu %7.1f%%  %s\n", home, matrices_at(config, homes, home),
-                   100 * flops[home] / mean, names.c_str());
+    text += format("  rank %-4zu %10zu %7.1f%%%s%s\n", home, homes.matrices_at(home),
+                   100 * flops[home] / mean, names.empty() ? "" : "  ", names.c_str());
   }
   if (homes.size() > kMostRows) text += format("  (the first %zu)\n", kMostRows);
   return text +

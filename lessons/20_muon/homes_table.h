@@ -9,6 +9,6 @@ namespace ladder {
 
 // Returns the lines of the header that say how many matrices each home has, and how much work that
 // is, relative to the mean.
-std::string homes_text(const OptimizerConfig& config, const MuonHomes& homes);
+std::string homes_text(const MuonHomes& homes);
 
 }  // namespace ladder

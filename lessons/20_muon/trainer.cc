@@ -34,7 +34,7 @@ std::string MuonTrainer::describe(const Flags& flags, const RunConfig& config,
   const Layout layout(config.model, grid.world_size());
   const MuonHomes homes(config.optimizer, layout.trained(), 0,
                         {.size = grid.world_size(), .has_shards = true, .choice = flags.choice()});
-  return homes_text(config.optimizer, homes);
+  return homes_text(homes);
 }
 
 MuonTrainer::MuonTrainer(const TrainerContext& context, const Flags& flags)

@@ -4,7 +4,6 @@
 #include <optional>
 
 #include "common/comm/communicator.h"
-#include "common/model/muon.h"
 #include "common/train/program/program.h"
 #include "common/train/trainer/full_tensors.h"
 #include "common/train/trainer/ranks.h"
@@ -40,7 +39,7 @@ class Session {
 
   // Full tensors of a kind, on the group's rank 0. Collective.
   void visit(std::string_view kind, const TensorSink& sink) {
-    full_tensors.visit(trainer->slices(kind), stream, sink, lacks_weights(config.optimizer, kind));
+    full_tensors.visit(config.optimizer.kind, kind, trainer->slices(kind), stream, sink);
   }
 
   static const Corpus& corpus() {

@@ -16,8 +16,8 @@ struct OptimizerFlags {
   std::optional<double> muon_momentum;
 
   void add_to(CLI::App& app);
-  // Throws a UserError if a value is unknown, and if it cannot be honoured: by the lesson, by a
-  // model of which no matrix is trained, by weights that are stored apart, or without Muon.
+  // Throws a UserError if a flag cannot be honoured: the lesson has no Muon, no matrix of the model
+  // is trained, q, k and v cannot be taken together, or the flag is Muon's in a run with AdamW.
   void resolve(OptimizerConfig& config, const ModelConfig& model, const LessonInfo& lesson) const;
 };
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "common/io/text.h"
-#include "common/model/description.h"
+#include "common/model/muon.h"
 #include "common/train/trainer/model_state.h"
 
 namespace ladder {
@@ -27,14 +27,16 @@ std::string muon_text(const RunConfig& config, Trainer& trainer, int64_t num_ste
   for (const UnitSpec& unit : describe(config.model).units) {
     for (const ParameterSpec& parameter : unit.parameters) {
       if (!parameter.trainable || parameter.matrix.count == 0) continue;
-      matrices += config.optimizer.splits_qkv ? parameter.matrix.count : 1;
+      matrices += num_matrices(config.optimizer, parameter.matrix);
     }
   }
   const ModelState& state = trainer.state();
+  const std::vector<uint64_t> of_all =
+      job.all_gather({state.num_at_home(), static_cast<uint64_t>(state.num_orthogonalized())});
   size_t at_homes = 0;
-  for (const uint64_t own : job.all_gather({state.num_at_home()})) at_homes += own;
-  for (const uint64_t own : job.all_gather({static_cast<uint64_t>(state.num_orthogonalized())})) {
-    calls += own;
+  for (size_t i = 0; i < of_all.size(); i += 2) {
+    at_homes += of_all[i];
+    calls += of_all[i + 1];
   }
   // Where several ranks, or groups of ranks, have whole weights, each has homes for all matrices.
   const size_t copies = std::max<size_t>(1, at_homes / matrices);

@@ -89,9 +89,9 @@ void Checkpoints::compare(const CheckpointIndex& index) {
     throw UserError(concat(path, ": is of another model (", flags_text(index.model),
                            ") than this run's (", flags_text(config_.model), ")"));
   }
-  const bool is_muon = config_.optimizer.kind == OptimizerKind::muon;
-  if (is_muon != index.has_setting("--optimizer", "muon")) {
-    throw UserError(concat(path, ": --optimizer was ", is_muon ? "adamw" : "muon",
+  if (index.optimizer() != config_.optimizer.kind) {
+    const bool was_muon = index.optimizer() == OptimizerKind::muon;
+    throw UserError(concat(path, ": --optimizer was ", was_muon ? "muon" : "adamw",
                            ", which keeps other moments; take the same, or a new folder and --init "
                            "with its weights (tools/checkpoint export)"));
   }

@@ -92,21 +92,13 @@ OutputFiles::OutputFiles(const RunConfig& config, int64_t resumed_step,
 
 namespace {
 
-// Returns the model without what Muon updates, which has no second moment.
-ModelDescription without_matrices(ModelDescription model) {
-  for (UnitSpec& unit : model.units) {
-    std::erase_if(unit.parameters, [](const auto& p) { return p.matrix.count > 0; });
-  }
-  return model;
-}
-
 std::vector<SafetensorsWriter::Tensor> dumped_tensors(const ModelDescription& model, DType dtype,
-                                                      bool by_muon) {
+                                                      OptimizerKind optimizer) {
   std::vector<SafetensorsWriter::Tensor> tensors = {{"loss", DType::fp64, {1}},
                                                     {"grad_norm", DType::fp64, {1}}};
   for (std::string_view kind : kDumpedKinds) {
-    const ModelDescription& of = by_muon && kind == kExpAvgSq ? without_matrices(model) : model;
-    for (auto& tensor : tensors_of(of, dtype, concat(kind, "."), kind != kParam)) {
+    const auto is_kept = [&](const ParameterSpec& p) { return keeps(optimizer, kind, p); };
+    for (auto& tensor : tensors_of(model, dtype, concat(kind, "."), is_kept)) {
       tensors.push_back(tensor);
     }
   }
@@ -121,7 +113,7 @@ void write_dump(const std::string& folder, int64_t step, const StepResult& resul
                 OptimizerKind optimizer) {
   named_by("--dump", [&] {
     SafetensorsWriter writer(folder + "/" + dump_name(static_cast<size_t>(step)),
-                             dumped_tensors(model, dtype, optimizer == OptimizerKind::muon));
+                             dumped_tensors(model, dtype, optimizer));
     for (const double& scalar : {result.loss, result.grad_norm}) {
       writer.write(ConstTensorView(&scalar, DType::fp64, DeviceType::cpu, {1}));
     }

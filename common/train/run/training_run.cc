@@ -10,7 +10,6 @@
 #include "common/io/printable.h"
 #include "common/io/standard_streams.h"
 #include "common/io/terminal.h"
-#include "common/model/muon.h"
 #include "common/train/flags/alike.h"
 #include "common/train/flags/inputs.h"
 #include "common/train/flags/named_files.h"
@@ -67,7 +66,7 @@ struct TrainingRun::State {
   void write_trace();
   void write(const MetricsFile::Step& line);
   void visit(Trainer& trainer, std::string_view kind, const TensorSink& sink) {
-    full_tensors->visit(trainer.slices(kind), stream, sink, lacks_weights(config.optimizer, kind));
+    full_tensors->visit(config.optimizer.kind, kind, trainer.slices(kind), stream, sink);
   }
   void export_model(Trainer& trainer);
   void sample(int64_t step, Trainer& trainer);

@@ -99,8 +99,8 @@ void FullTensors::fetch(Stream& stream, TensorView segment, ConstTensorView elem
   if (!host.empty()) cast(host_stream_, segment, to);
 }
 
-void FullTensors::visit(const std::vector<Slice>& owned, Stream& stream, const TensorSink& sink,
-                        bool lacks_weights) {
+void FullTensors::visit(OptimizerKind optimizer, std::string_view kind,
+                        const std::vector<Slice>& owned, Stream& stream, const TensorSink& sink) {
   const std::vector<Range> own = ranges_of(owned);
   const std::vector<std::vector<Range>> ranges = gather_ranges(own);
   const bool is_root = world_.rank() == 0;
@@ -133,9 +133,7 @@ void FullTensors::visit(const std::vector<Slice>& owned, Stream& stream, const T
         });
       }
     }
-    const ParameterSpec& of = tensors_[tensor];
-    const bool may_lack = !of.trainable || (lacks_weights && of.matrix.count > 0);
-    if (num_placed == 0 && may_lack) continue;
+    if (num_placed == 0 && !keeps(optimizer, kind, tensors_[tensor])) continue;
     if (num_placed != full.num_elements()) {
       fail(concat(tensors_[tensor].name, ": the ranks own ", num_placed, " of its ",
                   full.num_elements(), " elements"));

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "common/comm/communicator.h"
+#include "common/model/optimizer.h"
 #include "common/model/slices.h"
 
 namespace ladder {
@@ -16,13 +17,12 @@ class FullTensors {
   // has all ranks, and must outlive this object.
   FullTensors(Memory& host_memory, const ModelDescription& model, DType dtype, Communicator& world);
 
-  // Gives every tensor of the model to rank 0's `sink`, one at a time, in the order of the model's
-  // description, without frozen ones of which no rank owns anything. `owned` has this rank's slices
-  // of one kind of tensors. If `lacks_weights`, they are second moments in a run with Muon, which
-  // keeps none of its weights. All ranks together must own every element exactly once, or it throws
-  // an Error. `stream` is on the device where the slices lie, and is synchronized. Collective.
-  void visit(const std::vector<Slice>& owned, Stream& stream, const TensorSink& sink,
-             bool lacks_weights = false);
+  // Gives every tensor of one kind to rank 0's `sink`, one at a time, in the order of the model's
+  // description, without those that a run with this optimizer does not keep(). `owned` has this
+  // rank's slices of them. All ranks together must own every element exactly once, or it throws an
+  // Error. `stream` is on the device where the slices lie, and is synchronized. Collective.
+  void visit(OptimizerKind optimizer, std::string_view kind, const std::vector<Slice>& owned,
+             Stream& stream, const TensorSink& sink);
 
  private:
   // Where a slice goes in the full tensor. Each rank sends its ranges to rank 0.

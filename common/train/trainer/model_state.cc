@@ -40,7 +40,7 @@ AdamW make_optimizer(const TrainerContext& context, const Layout& layout, size_t
   const size_t elements = elements_of(layout, storage);
   const size_t seconds =
       has_muon(context)
-          ? UpdatedRanges(config.optimizer, layout, rank, storage.is_sharded).num_seconds()
+          ? SecondMoments(config.optimizer, layout, rank, storage.is_sharded).num_elements()
           : elements;
   return AdamW(arena_of(context, storage), config.optimizer, config.accumulation(), elements,
                seconds, has_masters);
@@ -162,7 +162,7 @@ void ModelState::restore(CheckpointReader& checkpoint) {
   restore_held(kParam, trained_, optimizer.masters);
   restore_held(kExpAvg, trained_, optimizer.exp_avg);
   if (muon_) {
-    restore(checkpoint, kExpAvgSq, muon_->ranges().held(optimizer.exp_avg_sq));
+    restore(checkpoint, kExpAvgSq, muon_->seconds().held(optimizer.exp_avg_sq));
   } else {
     restore_held(kExpAvgSq, trained_, optimizer.exp_avg_sq);
   }
@@ -233,7 +233,7 @@ AdamWTensors ModelState::updated_tensors(size_t unit) const {
 
 std::vector<AdamWTensors> ModelState::adamw_tensors_of(size_t unit) const {
   const AdamWTensors all = updated_tensors(unit);
-  if (muon_) return muon_->ranges().others(unit, all, optimizer.exp_avg_sq);
+  if (muon_) return muon_->seconds().adamw_tensors(unit, all, optimizer.exp_avg_sq);
   const size_t begin = trained_.covers(optimizer.exp_avg) ? trained_.unit(unit).offset
                                                           : shard_begin(trained_, unit, rank_);
   return adamw_tensors(trained_, begin, all);
@@ -262,7 +262,7 @@ std::vector<Slice> ModelState::slices(std::string_view kind) const {
   if (kind == kGrad) return owned(gradients);
   if (kind == kExpAvg) return owned(optimizer.exp_avg);
   if (kind == kExpAvgSq) {
-    return muon_ ? muon_->ranges().owned(optimizer.exp_avg_sq) : owned(optimizer.exp_avg_sq);
+    return muon_ ? muon_->seconds().owned(optimizer.exp_avg_sq) : owned(optimizer.exp_avg_sq);
   }
   return {};
 }

@@ -20,7 +20,7 @@ AdamWTensors rows_of(const AdamWTensors& all, size_t first, size_t count) {
 
 }  // namespace
 
-UpdatedRanges::UpdatedRanges(const OptimizerConfig& config, const Layout& layout, size_t rank,
+SecondMoments::SecondMoments(const OptimizerConfig& config, const Layout& layout, size_t rank,
                              bool is_sharded)
     : layout_(layout), rank_(rank) {
   for (size_t unit = 0; unit < layout.units().size(); ++unit) {
@@ -29,55 +29,51 @@ UpdatedRanges::UpdatedRanges(const OptimizerConfig& config, const Layout& layout
         is_sharded ? shard_elements(layout, unit) : layout.unit(unit).trained_elements;
     for_parameters_in(layout, begin, begin + count,
                       [&](const Parameter& parameter, size_t first, size_t from, size_t to) {
-                        UpdatedRange range = {.parameter = &parameter,
-                                              .unit = unit,
-                                              .first = from - first,
-                                              .count = to - from,
-                                              .begin = from,
-                                              .within = from - begin,
-                                              .second = {}};
-                        if (!is_muons(config, parameter)) {
-                          range.second = num_seconds_;
-                          num_seconds_ += range.count;
-                        }
-                        all_.push_back(range);
+                        if (is_muons(config, parameter)) return;
+                        ranges_.push_back({.parameter = &parameter,
+                                           .unit = unit,
+                                           .first = from - first,
+                                           .count = to - from,
+                                           .flat = from,
+                                           .within = from - begin,
+                                           .at = num_elements_});
+                        num_elements_ += to - from;
                       });
   }
 }
 
-std::vector<AdamWTensors> UpdatedRanges::others(size_t unit, const AdamWTensors& all,
-                                                TensorView seconds) const {
+std::vector<AdamWTensors> SecondMoments::adamw_tensors(size_t unit, const AdamWTensors& all,
+                                                       TensorView buffer) const {
   std::vector<AdamWTensors> tensors;
-  for (const UpdatedRange& range : all_) {
-    if (range.unit != unit || !range.second) continue;
+  for (const Range& range : ranges_) {
+    if (range.unit != unit) continue;
     tensors.push_back(rows_of(all, range.within, range.count));
-    tensors.back().exp_avg_sq = seconds.rows(*range.second, range.count);
+    tensors.back().exp_avg_sq = buffer.rows(range.at, range.count);
     tensors.back().decays = range.parameter->decays();
   }
   return tensors;
 }
 
-std::vector<Slice> UpdatedRanges::held(TensorView seconds) const {
+std::vector<Slice> SecondMoments::held(TensorView buffer) const {
   std::vector<Slice> slices;
-  for (const UpdatedRange& range : all_) {
-    if (!range.second) continue;
-    slices.push_back({range.parameter, range.first, seconds.rows(*range.second, range.count)});
+  for (const Range& range : ranges_) {
+    slices.push_back({range.parameter, range.first, buffer.rows(range.at, range.count)});
   }
   return slices;
 }
 
-std::vector<Slice> UpdatedRanges::owned(TensorView seconds) const {
+std::vector<Slice> SecondMoments::owned(TensorView buffer) const {
   std::vector<Slice> slices;
-  for (const UpdatedRange& range : all_) {
-    if (!range.second || !range.parameter->counted) continue;
+  for (const Range& range : ranges_) {
+    if (!range.parameter->counted) continue;
     const FlatRange owned = owned_range(layout_, range.unit, rank_);
     const size_t begin = shard_begin(layout_, range.unit, rank_) + owned.first;
-    const size_t from = std::max(begin, range.begin);
-    const size_t to = std::min(begin + owned.count, range.begin + range.count);
+    const size_t from = std::max(begin, range.flat);
+    const size_t to = std::min(begin + owned.count, range.flat + range.count);
     if (from >= to) continue;
-    const size_t skipped = from - range.begin;
+    const size_t skipped = from - range.flat;
     slices.push_back(
-        {range.parameter, range.first + skipped, seconds.rows(*range.second + skipped, to - from)});
+        {range.parameter, range.first + skipped, buffer.rows(range.at + skipped, to - from)});
   }
   return slices;
 }
@@ -139,7 +135,7 @@ MuonState::MuonState(const TrainerContext& context, const Layout& layout, size_t
       rank_(rank),
       is_sharded_(is_sharded),
       momentum_(context.config.optimizer.muon_momentum),
-      ranges_(context.config.optimizer, layout, rank, is_sharded),
+      seconds_(context.config.optimizer, layout, rank, is_sharded),
       groups_(groups_of(context.config.optimizer, layout, rank, is_sharded, ranks)),
       muon_(context.device_memory, context.config.optimizer, context.config.dtype,
             weights_at_home(groups_)) {
@@ -151,6 +147,8 @@ std::deque<MuonState::Group> MuonState::groups_of(const OptimizerConfig& config,
                                                   bool is_sharded, const MuonRanks& ranks) {
   std::deque<Group> groups;
   for (const bool of_divided : {false, true}) {
+    const auto is_one = [&](const Unit& unit) { return (unit.expert_size > 1) == of_divided; };
+    if (std::ranges::none_of(layout.units(), is_one)) continue;
     Communicator* const own = of_divided ? ranks.of_divided : ranks.all;
     const MuonHomes::Group group = {.size = own == nullptr ? 1 : own->size(),
                                     .has_shards = is_sharded,
@@ -163,9 +161,7 @@ std::deque<MuonState::Group> MuonState::groups_of(const OptimizerConfig& config,
 
 size_t MuonState::num_at_home() const {
   size_t matrices = 0;
-  for (const Parameter* weight : weights_at_home(groups_)) {
-    matrices += muon_.matrices_of(*weight);
-  }
+  for (const Group& group : groups_) matrices += group.homes.matrices_at(group.rank());
   return matrices;
 }
 

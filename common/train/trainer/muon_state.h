@@ -3,7 +3,6 @@
 
 #include <deque>
 #include <functional>
-#include <optional>
 #include <vector>
 
 #include "common/comm/communicator.h"
@@ -14,38 +13,38 @@
 
 namespace ladder {
 
-// The elements of a parameter that this rank updates.
-struct UpdatedRange {
-  const Parameter* parameter;
-  size_t unit;
-  size_t first, count;           // elements of what the rank holds of the parameter
-  size_t begin;                  // the element of the flat buffer at which they begin
-  size_t within;                 // their first element in the part of the unit that it updates
-  std::optional<size_t> second;  // the element of exp_avg_sq; nothing if Muon updates them
-};
-
-// UpdatedRanges says what this rank updates under Muon. Momentum is the first moment, in a buffer
-// like AdamW's. Second moments lie one after the other, without padding and without those of
-// weights that Muon updates, which have none.
-class UpdatedRanges {
+// SecondMoments says which second moments this rank keeps under Muon: of what it updates, those of
+// all but the weights that are Muon's. They lie one after the other, without padding. (Momentum is
+// the first moment, in a buffer like AdamW's.)
+class SecondMoments {
  public:
   // Of a layout Layout::trained(), which must outlive this object. If `is_sharded`, rank `rank` of
   // it updates its shards.
-  UpdatedRanges(const OptimizerConfig& config, const Layout& layout, size_t rank, bool is_sharded);
+  SecondMoments(const OptimizerConfig& config, const Layout& layout, size_t rank, bool is_sharded);
 
-  size_t num_seconds() const { return num_seconds_; }
-  // Return the slices of a buffer of second moments: all, or those that this rank owns
-  // (owned_range).
-  std::vector<Slice> held(TensorView seconds) const;
-  std::vector<Slice> owned(TensorView seconds) const;
+  size_t num_elements() const { return num_elements_; }
+  // Return the slices of a buffer of them: all, or those that this rank owns (owned_range).
+  std::vector<Slice> held(TensorView buffer) const;
+  std::vector<Slice> owned(TensorView buffer) const;
   // Returns what AdamW updates of a unit; `all` is all that is updated of it.
-  std::vector<AdamWTensors> others(size_t unit, const AdamWTensors& all, TensorView seconds) const;
+  std::vector<AdamWTensors> adamw_tensors(size_t unit, const AdamWTensors& all,
+                                          TensorView buffer) const;
 
  private:
+  // Elements of one parameter.
+  struct Range {
+    const Parameter* parameter;
+    size_t unit;
+    size_t first, count;  // elements of what the rank holds of the parameter
+    size_t flat;          // the element of the flat buffer at which they begin
+    size_t within;        // their first element in the part of the unit that the rank updates
+    size_t at;            // the element of the buffer of second moments
+  };
+
   const Layout& layout_;
   size_t rank_;
-  std::vector<UpdatedRange> all_;
-  size_t num_seconds_ = 0;
+  std::vector<Range> ranges_;
+  size_t num_elements_ = 0;
 };
 
 // MuonState updates the weights of a ModelState that are Muon's. In each round the ranks send the
@@ -57,7 +56,7 @@ class MuonState {
   MuonState(const TrainerContext& context, const Layout& layout, size_t rank, bool is_sharded,
             const MuonRanks& ranks);
 
-  const UpdatedRanges& ranges() const { return ranges_; }
+  const SecondMoments& seconds() const { return seconds_; }
   size_t num_at_home() const;  // matrices
   int64_t num_calls() const { return muon_.num_calls(); }
 
@@ -97,7 +96,7 @@ class MuonState {
   size_t rank_;
   bool is_sharded_;
   double momentum_;
-  UpdatedRanges ranges_;
+  SecondMoments seconds_;
   std::deque<Group> groups_;
   Muon muon_;
   Tensor own_;    // this rank's parts of a round's weights

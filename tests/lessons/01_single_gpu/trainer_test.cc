@@ -11,7 +11,6 @@
 #include "common/comm/one_rank.h"
 #include "common/data/batch.h"
 #include "common/io/safetensors.h"
-#include "common/model/muon.h"
 #include "common/train/program/prediction.h"
 #include "common/train/run/outputs.h"
 #include "kernels/runtime/threads.h"
@@ -41,8 +40,7 @@ struct Session {
     trainer->state().initialize();
   }
   void visit(std::string_view kind, const TensorSink& sink) {
-    full_tensors.visit(trainer->state().slices(kind), stream, sink,
-                       lacks_weights(config.optimizer, kind));
+    full_tensors.visit(config.optimizer.kind, kind, trainer->state().slices(kind), stream, sink);
   }
   // "loss", "grad_norm" and every tensor, such as "grad.wte.weight".
   std::map<std::string, Values> state() {
