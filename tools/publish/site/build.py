@@ -61,7 +61,7 @@ class Site:
             source, names = course.with_anchors(source), {}
         hints = Hints(self.letters_of(page), names, relative("notes/glossary.html", page.path))
         converted = Converter(page, self.links, hints).convert(source)
-        name = page.title if page.group == "For looking up" else page.name
+        name = page.title if page.group == course.REFERENCES else page.name
         self.search.append([page.path, name, [[section.anchor, section.heading, section.text]
                                               for section in converted.sections if section.text]])
         return self.template.substitute(
@@ -98,11 +98,14 @@ class Site:
         """The list of chapters; of the groups to look things up in, only the page's own is open.
 
         The bugs are listed on the zoo's first page alone: they would be half of every page's list. A
-        bug's own page lists that bug; the one before and the next are beside it.
+        bug's own page lists that bug; the one before and the next are beside it. A lesson leads to its
+        reference page, so only reference pages list them all.
         """
         zoo = "zoo/README.md"
         parts = []
         for group in course.GROUPS:
+            if group == course.REFERENCES != page.group:
+                continue
             links = [(p.path, p.name) for p in self.pages if p.group == group
                      and (p.folder != "zoo" or zoo in (p.source, page.source) or p is page)]
             is_open = group in ("Lessons", page.group)
@@ -117,7 +120,7 @@ class Site:
         at = self.pages.index(page)
         before = self.pages[at - 1] if at > 0 else None
         after = self.pages[at + 1] if at + 1 < len(self.pages) else None
-        partners = {"README.md": ("reference.md", "For looking up"), "reference.md": ("README.md", "The story")}
+        partners = {"README.md": ("reference.md", course.REFERENCES), "reference.md": ("README.md", "The story")}
         file, name = partners.get(page.source.rpartition("/")[2], ("", ""))
         partner = self.links.pages.get(f"{page.folder}/{file}")
         links = [("before", "Before", before, before and before.name),

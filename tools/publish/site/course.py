@@ -40,11 +40,12 @@ def group_of(source):
     if source == "README.md":
         return "Ladder"
     if folder.startswith("lessons/"):
-        return "For looking up" if name == "reference.md" else "Lessons"
+        return REFERENCES if name == "reference.md" else "Lessons"
     return {"notes": "Notes", "zoo": "Try yourself"}.get(folder, "The code")
 
 
-GROUPS = ("Ladder", "Lessons", "For looking up", "Notes", "The code", "Try yourself")
+REFERENCES = "For looking up"
+GROUPS = ("Ladder", "Lessons", REFERENCES, "Notes", "The code", "Try yourself")
 
 
 def order_of(page):
@@ -72,7 +73,7 @@ def read_pages(root):
     pages += puzzles(root)
     titles = {page.source: page.title for page in pages}
     for page in pages:  # a reference page has the name of its story
-        title = titles.get(page.folder + "/README.md") if page.group == "For looking up" else page.title
+        title = titles.get(page.folder + "/README.md") if page.group == REFERENCES else page.title
         page.name = re.sub(r"^(Lesson )?(\d+):", r"\2", title)
     return sorted(pages, key=order_of)
 
