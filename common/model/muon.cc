@@ -30,7 +30,7 @@ std::vector<MuonMatrix> muon_matrices(const OptimizerConfig& config, const Param
   return matrices;
 }
 
-double muon_factor(MuonScale scale, const MuonMatrix& matrix) {
+double muon_scale(MuonScale scale, const MuonMatrix& matrix) {
   const auto outputs = static_cast<double>(matrix.outputs());
   const auto inputs = static_cast<double>(matrix.inputs());
   return scale == MuonScale::spectral ? std::sqrt(std::max(1.0, outputs / inputs))
@@ -96,16 +96,16 @@ void Muon::orthogonalize_all(Stream& stream, const Parameter& parameter, TensorV
     const TensorView x = matrix_.view().elements(0, {matrix.rows, matrix.columns});
     copy_columns(stream, x, 0, whole, matrix.first_column, matrix.columns);
     copy_columns(stream, whole, matrix.first_column, orthogonalize(stream, x), 0, matrix.columns);
-    factor = muon_factor(config_.muon_scale, matrix);
+    factor = muon_scale(config_.muon_scale, matrix);
   }
   scale(stream, whole, whole, -learning_rate * factor);
 }
 
 void muon_blend(Stream& stream, TensorView blended, TensorView momentum, ConstTensorView grad,
-                double factor, double grad_scale) {
+                double decay, double grad_scale) {
   scale(stream, blended, grad, grad_scale);
-  add_scaled(stream, momentum, momentum, factor, blended);
-  add_scaled(stream, blended, momentum, factor, blended);
+  add_scaled(stream, momentum, momentum, decay, blended);
+  add_scaled(stream, blended, momentum, decay, blended);
 }
 
 void muon_move(Stream& stream, TensorView param, TensorView copy, ConstTensorView moved,

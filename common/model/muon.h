@@ -28,24 +28,23 @@ inline size_t num_matrices(const OptimizerConfig& config, const MatrixForm& form
   return config.splits_qkv ? form.count : 1;
 }
 // Returns these matrices: one, or q, k and v. These are three linear maps that are stored side by
-// side. Together they would get one size of update between them, and the columns of one would be
-// made orthogonal to those of another, which they never meet.
+// side. Together they would get one size of update between them.
 std::vector<MuonMatrix> muon_matrices(const OptimizerConfig& config, const Parameter& parameter);
 
-// Returns what a matrix's update is multiplied with (MuonScale).
-double muon_factor(MuonScale scale, const MuonMatrix& matrix);
+// Returns the scale of a matrix's update (MuonScale).
+double muon_scale(MuonScale scale, const MuonMatrix& matrix);
 
-// With M the momentum of a matrix B, and G its gradient times the factor of clipping, Muon is
-//   M = momentum M + G;  U = orthogonal(momentum M + G)  (Nesterov)
-//   B = (1 - learning_rate weight_decay) B - learning_rate factor U
+// With M the momentum of a weight B, and G its gradient times grad_scale (clipping), Muon is
+//   M = decay M + G;  U = orthogonal(decay M + G)  (Nesterov)
+//   B = (1 - learning_rate weight_decay) B - learning_rate scale U
 // All of it but orthogonal() works element by element, so each rank does it with the part of the
 // matrix that it has. These two functions do that; all views are (n). Asynchronous.
 // [Jordan24; Liu25, Muon is scalable for LLM training]
 
-// Updates M, and sets `blended` = momentum M + G.
+// Updates M, and sets `blended` = decay M + G.
 void muon_blend(Stream& stream, TensorView blended, TensorView momentum, ConstTensorView grad,
-                double factor, double grad_scale);
-// Updates B with `moved` = - learning_rate factor U, and its copy in 16 bits unless that is empty.
+                double decay, double grad_scale);
+// Updates B with `moved` = - learning_rate scale U, and its copy in 16 bits unless that is empty.
 void muon_move(Stream& stream, TensorView param, TensorView copy, ConstTensorView moved,
                const AdamWStep& step);
 
@@ -60,15 +59,15 @@ class Muon {
        const std::vector<const Parameter*>& parameters);
 
   // Sets `whole`, a parameter's `blended` in its full shape, to what moves it: matrix by matrix,
-  // - learning_rate factor U. Synchronizes the stream once for each matrix, for its norm.
+  // - learning_rate scale U. Synchronizes the stream once for each matrix, for its norm.
   void orthogonalize_all(Stream& stream, const Parameter& parameter, TensorView whole,
                          double learning_rate);
 
-  // Brings the singular values of a matrix near 1 and keeps its singular vectors. It is divided by
-  // its norm. Then, kIterations times, X becomes a X + b (A X) + c (A A X), where A = X X^T; where
-  // there are more rows than columns, A = X^T X stands on the other side. Overwrites `matrix`. The
-  // result, in the dtype of the iterations, is in the workspace and stays there until the next
-  // call.
+  // Newton-Schulz: brings singular values near 1 and keeps singular vectors. The matrix is divided
+  // by its norm. Then, kIterations times, X becomes a X + b (A X) + c (A A X), where A = X X^T;
+  // where there are more rows than columns, A = X^T X stands on the other side. Overwrites
+  // `matrix`. The result, in the dtype of the iterations, is in the workspace and stays there until
+  // the next call.
   TensorView orthogonalize(Stream& stream, TensorView matrix);
 
   int64_t num_calls() const { return num_calls_; }  // of orthogonalize() so far

@@ -34,11 +34,11 @@ class MuonHomes {
   struct Group {
     size_t size = 1;          // ranks
     bool has_shards = false;  // whether a unit's shards are divided among them
-    bool of_divided = false;  // whether they have the units of which each rank has other experts
+    bool of_divided = false;  // whether it is for units whose experts are divided, or all others
     HomeChoice choice = HomeChoice::longest_first;
   };
 
-  // `layout` is Layout::trained() of rank `rank` of it, and must outlive this object.
+  // `layout` is Layout::trained(), which must outlive this object, and `rank` this rank in it.
   MuonHomes(const OptimizerConfig& config, const Layout& layout, size_t rank, const Group& group);
   MuonHomes(const MuonHomes&) = delete;
 
@@ -47,9 +47,9 @@ class MuonHomes {
   // The weights of one home, the longest first.
   using Weights = std::vector<const HomedWeight*>;
   const Weights& at(size_t home) const { return at_[home]; }
-  // An update has rounds, in which homes work at the same time. In each a home has as many of its
-  // weights, the longest first, as together have no more elements than the largest weight of all,
-  // and as leave no rank more to send than four times that. It may have none.
+  // An update has rounds, in which homes work at the same time. In each a home takes its weights,
+  // the longest first, while together they have no more elements than the largest weight of all,
+  // and no rank has to send more than four times that. A home may get none.
   size_t num_rounds() const { return num_rounds_; }
   const Weights& in_round(size_t home, size_t round) const;
   // Return what a home has to make orthogonal: matrices, and floating-point operations.
@@ -58,7 +58,8 @@ class MuonHomes {
 
  private:
   void add_weight(size_t unit, size_t index, size_t rank);
-  // Gives each weight its home, and at_ the weights of each home, the longest first.
+  // Gives each weight its home (HomeChoice), and at_ the weights of each home, the longest first.
+  // Of weights with equal work, the model's first comes first; of ranks, the first.
   void choose();
   void divide_into_rounds();
 

@@ -13,9 +13,9 @@ namespace ladder {
 
 // What updates the model: AdamW all of it, or Muon the matrices of its blocks and AdamW the rest.
 enum class OptimizerKind { adamw, muon };
-// What Muon multiplies the update of a matrix with, which has orthogonal rows or columns of length
-// 1: sqrt(max(1, outputs / inputs)) [Jordan24], or 0.2 sqrt(max(outputs, inputs)), with which its
-// elements are as large as AdamW's, so that both can have one learning rate [Liu25, section 2.2].
+// By what Muon scales an update that is orthogonal: sqrt(max(1, outputs / inputs)) [Jordan24], or
+// 0.2 sqrt(max(outputs, inputs)), with which its elements are as large as AdamW's, so that both can
+// have one learning rate [Liu25, section 2.2].
 enum class MuonScale { spectral, rms };
 
 // How weights get their homes (muon_homes.h). longest_first: the weight that takes longest goes to
@@ -52,22 +52,23 @@ double clip_factor(const OptimizerConfig& config, double grad_norm);
 // on. `grad_norm` is the norm of the whole gradient.
 AdamWStep adamw_step(const OptimizerConfig& config, int64_t step, double grad_norm);
 
-// AdamW has the optimizer's state for the parameters that this rank updates, and counts updates.
-// [Loshchilov19]
+// AdamW has the optimizer's state for the parameters that this rank updates, Muon's momentum too,
+// and counts updates. [Loshchilov19]
 class AdamW {
  public:
-  // Allocates the first moment in `dtype` for `elements` parameters, the second for so many of
-  // them, and with `has_masters` also a master copy of these parameters, which is then the copy
-  // that is updated. Category: optimizer.
+  // Allocates the first moment in `dtype` for `elements` parameters, the second for
+  // `second_elements`, and with `has_masters` also a master copy of these parameters, which is then
+  // the copy that is updated. Category: optimizer.
   AdamW(Memory& memory, const OptimizerConfig& config, DType dtype, size_t elements,
         size_t second_elements, bool has_masters);
 
   // Counts an update and returns what the kernel needs for it (adamw_step() above).
   AdamWStep next_step(double grad_norm);
 
-  Tensor exp_avg, exp_avg_sq;  // the moments: running means of the gradients and of their squares
-  Tensor masters;              // empty if there are none
-  int64_t num_updates = 0;     // so far
+  // Running means of the gradients and of their squares. Of what is Muon's: momentum, a sum.
+  Tensor exp_avg, exp_avg_sq;
+  Tensor masters;           // empty if there are none
+  int64_t num_updates = 0;  // so far
 
  private:
   OptimizerConfig config_;

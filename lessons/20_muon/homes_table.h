@@ -7,8 +7,8 @@
 
 namespace ladder {
 
-// Returns the lines of the header that say how many matrices each home has, and how much work that
-// is, relative to the mean.
+// Returns the lines of the header: the first homes, each with the number of its matrices, its work
+// relative to the mean, and the names of its weights.
 std::string homes_text(const MuonHomes& homes);
 
 }  // namespace ladder

@@ -57,8 +57,8 @@ StepResult MuonTrainer::step() {
     model_.load(Split::train, state_.step, first);
     model_.forward();
     model_.classify(1 / num_tokens);
-    // Only a sum over all micro-batches and all ranks may become orthogonal: a sum of orthogonal
-    // matrices is another matrix.
+    // Only a sum over all micro-batches and all ranks may become orthogonal: a sum of matrices that
+    // were made orthogonal before is not.
     model_.backward(share_.is_last(first) ? sync_->hooks() : Hooks());
   }
   sync_->wait();

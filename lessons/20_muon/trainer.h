@@ -10,13 +10,14 @@
 namespace ladder {
 
 // MuonTrainer is lesson 03 with another optimizer. A rank still has the moments of its shard of
-// every unit, and a shard cuts matrices, which Muon makes orthogonal as wholes. So each matrix has
-// a home: a rank that receives its parts, makes it orthogonal, and sends the parts back.
+// every unit, and a shard cuts matrices, which Muon makes orthogonal as wholes. So each weight has
+// a home: a rank that receives its parts, makes its matrices orthogonal, and sends back parts of
+// the result.
 // [Jordan24; Liu25, section 2.3]
 class MuonTrainer final : public Trainer {
  public:
   struct Flags {
-    std::string homes = "longest-first";  // in-turn, or everywhere: all ranks have whole moments
+    std::string homes = "longest-first";  // or in-turn; or everywhere (whole moments on all ranks)
     void add_to(CLI::App& app);
     bool are_everywhere() const { return homes == "everywhere"; }
     ZeroFlags zero() const { return {.stage = are_everywhere() ? size_t{0} : 1}; }
@@ -24,12 +25,11 @@ class MuonTrainer final : public Trainer {
   };
   // Throws a UserError if homes are chosen for AdamW, which has none.
   static void adjust(Flags& flags, RunConfig& config);
-  // Says which rank is home to which weights.
   static std::string describe(const Flags& flags, const RunConfig& config, const ProcessGrid& grid,
                               const SharedPlan&);
   static constexpr Lesson<Flags> kLesson = {
       .info = {.name = "20_muon",
-               .description = "Trains a model with Muon; each matrix has a home among the ranks.",
+               .description = "Trains a model with Muon; each weight has a home among the ranks.",
                .muon = MuonUse::by_default},
       .adjust = adjust,
       .describe = describe};

@@ -13,8 +13,8 @@ namespace ladder {
 // [Zhao23 FSDP, section 3.2.2; Zhang22 MiCS]
 class ReplicatedShards final : public GradientShards {
  public:
-  // REQUIRES: what GradientShards requires; `replicas` are the ranks that hold the same shard, and
-  // hooks() is called for num_micro_batches micro-batches between two wait().
+  // REQUIRES: what GradientShards requires; `replicas` are the ranks that hold the same shard;
+  // wait() is called once after every num_micro_batches micro-batches.
   ReplicatedShards(const TrainerContext& context, ModelState& state, Communicator& shard_group,
                    Communicator& replicas, size_t num_micro_batches);
 

@@ -21,10 +21,11 @@ struct ShardFlags {
 
   // Returns the grid in which S consecutive ranks are a group on the axis `shard`, and ranks with
   // the same number in their groups are one on the axis `replica`. Throws a UserError if S does not
-  // divide the ranks. Before adjust() S is the number of all ranks unless the flag is given.
+  // divide the ranks. Without the flag S is the number of all ranks until adjust() knows the
+  // machines.
   ProcessGrid arrange(size_t num_ranks, size_t rank) const;
-  // Sets S if the flag is not given. Throws a UserError if machines have unequally many ranks and
-  // the flag is not given, or a group would cross machines.
+  // Sets S if the flag is not given. If machines have unequally many ranks it throws a UserError,
+  // unless the flag is given and no group crosses machines.
   void adjust(const std::vector<size_t>& machine_of);
 };
 

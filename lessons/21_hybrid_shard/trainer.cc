@@ -65,9 +65,9 @@ StepResult HybridShardTrainer::step() {
   return {loss, norm, step.learning_rate};
 }
 
-// Rank q sums the squares of what it owns, the layout_rank(q)-th N-th of all. The sum has to run
-// through the N-ths in order, as in lessons 02 to 05, so that the bits are theirs: ranks exchange
-// these numbers before, and rank r gives the r-th.
+// Rank q sums the squares of what it owns, the N-th of all with the number layout_rank(q). To have
+// the bits of lessons 02 to 05, sum_over() has to get these numbers in their order. So ranks swap
+// them before, and rank r gives number r: of four ranks with S = 2, ranks 1 and 2 swap.
 double HybridShardTrainer::grad_norm() {
   std::vector<double> squares(ranks_.size());
   const ProcessGrid& grid = context_.ranks->grid;

@@ -31,7 +31,8 @@ const Programs& programs() {
                   OffloadTrainer, TensorParallelTrainer, PipelineTrainer, ThreeDTrainer,
                   MixedPrecisionTrainer, CheckpointingTrainer, CompressionTrainer,
                   SequenceParallelTrainer, ContextParallelTrainer, ExpertParallelTrainer,
-                  ScheduleTrainer, ElasticTrainer, FineTuningTrainer, MuonTrainer, HybridShardTrainer>();
+                  ScheduleTrainer, ElasticTrainer, FineTuningTrainer, MuonTrainer,
+                  HybridShardTrainer>();
   return all;
 }
 

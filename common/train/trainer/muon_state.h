@@ -13,9 +13,9 @@
 
 namespace ladder {
 
-// SecondMoments says which second moments this rank keeps under Muon: of what it updates, those of
-// all but the weights that are Muon's. They lie one after the other, without padding. (Momentum is
-// the first moment, in a buffer like AdamW's.)
+// SecondMoments says which second moments this rank keeps under Muon: those of the elements that
+// AdamW updates. They lie one after the other, without padding. (Momentum is the first moment, in a
+// buffer like AdamW's.)
 class SecondMoments {
  public:
   // Of a layout Layout::trained(), which must outlive this object. If `is_sharded`, rank `rank` of
@@ -26,7 +26,7 @@ class SecondMoments {
   // Return the slices of a buffer of them: all, or those that this rank owns (owned_range).
   std::vector<Slice> held(TensorView buffer) const;
   std::vector<Slice> owned(TensorView buffer) const;
-  // Returns what AdamW updates of a unit; `all` is all that is updated of it.
+  // Returns what AdamW updates of a unit; `all` is the part of the unit that this rank updates.
   std::vector<AdamWTensors> adamw_tensors(size_t unit, const AdamWTensors& all,
                                           TensorView buffer) const;
 
@@ -49,7 +49,7 @@ class SecondMoments {
 
 // MuonState updates the weights of a ModelState that are Muon's. In each round the ranks send the
 // parts of some weights to their homes, homes make these weights orthogonal, and send back what
-// moves the parts. A rank that is alone has whole weights, and sends nothing.
+// moves the parts. A rank that has whole weights sends nothing: it is alone in its group.
 class MuonState {
  public:
   // Allocates workspace. `layout` is Layout::trained().
@@ -60,8 +60,8 @@ class MuonState {
   size_t num_at_home() const;  // matrices
   int64_t num_calls() const { return muon_.num_calls(); }
 
-  // Updates all weights that are Muon's. part_of(unit) is what this rank updates of a unit, without
-  // second moments. Collective over the ranks that have parts of them.
+  // Updates all weights that are Muon's. part_of(unit) is the part of a unit that this rank
+  // updates, without second moments. Collective over the ranks that have parts of them.
   using PartOf = std::function<AdamWTensors(size_t unit)>;
   void update(Stream& stream, const PartOf& part_of, const AdamWStep& step);
 
@@ -101,8 +101,8 @@ class MuonState {
   Muon muon_;
   Tensor own_;    // this rank's parts of a round's weights
   Tensor home_;   // all parts of the weights whose home it is; empty if it is alone
-  Tensor whole_;  // one of these weights, and
-  Tensor slice_;  // a slice of it; both are empty if no parts have to be put together
+  Tensor whole_;  // one of these weights; empty if no parts have to be put together
+  Tensor slice_;  // a slice of it; empty, too, if ranks have no slices
 };
 
 }  // namespace ladder

@@ -12,7 +12,7 @@
 namespace ladder {
 namespace {
 
-constexpr Axis kAxes[] = {Axis::world,  Axis::pipeline,  Axis::data,        Axis::context,
+constexpr Axis kAxes[] = {Axis::world,  Axis::pipeline,  Axis::data,         Axis::context,
                           Axis::tensor, Axis::embedding, Axis::data_context, Axis::stage};
 
 // The ranks of one group, by their number in it.

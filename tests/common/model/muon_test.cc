@@ -176,7 +176,7 @@ TEST_CASE("fp64 and fp32 are the author's loop; a matrix of zeros stays zero") {
 TEST_CASE("the scale counts outputs and inputs, not rows and columns") {
   const auto factor = [](MuonScale scale, bool out_first) {
     const Parameter p = weight_of(16, 64, {.count = 1, .out_first = out_first});
-    return muon_factor(scale, {&p, 16, 64, 0});
+    return muon_scale(scale, {&p, 16, 64, 0});
   };
   CHECK(factor(MuonScale::spectral, false) == 2);  // (in, out): 64 outputs of 16 inputs
   CHECK(factor(MuonScale::spectral, true) == 1);

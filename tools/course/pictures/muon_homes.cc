@@ -18,10 +18,9 @@ struct Kind {
   const char* suffix;
   Colour colour;
 };
-constexpr std::array kKinds = {Kind{"attn.c_attn.weight", Colour::forward},
-                               Kind{"attn.c_proj.weight", Colour::optimizer},
-                               Kind{"mlp.c_fc.weight", Colour::communication},
-                               Kind{"mlp.c_proj.weight", Colour::backward}};
+constexpr std::array kKinds = {
+    Kind{"attn.c_attn.weight", Colour::forward}, Kind{"attn.c_proj.weight", Colour::optimizer},
+    Kind{"mlp.c_fc.weight", Colour::communication}, Kind{"mlp.c_proj.weight", Colour::backward}};
 
 Colour colour_of(const std::string& name) {
   return std::ranges::find_if(kKinds, [&](const Kind& kind) { return name.ends_with(kind.suffix); })

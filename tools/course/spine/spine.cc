@@ -158,7 +158,8 @@ const std::vector<SpineLesson> kLessons = {
     {"19_planning", "", "", search_layouts},
     {"20_muon", "lesson 10 with Muon: matrices have no second moment, and there is more to compute",
      "20_muon --dtype bf16 --micro-batch-size 1"},
-    {"21_hybrid_shard", "two copies of four cards; in one machine all eight for one copy do better",
+    {"21_hybrid_shard",
+     "two copies of four cards; one copy on all eight, as lesson 19 finds, is faster",
      "21_hybrid_shard --dtype bf16 --shard-size 4 --recompute cheap --micro-batch-size 4"}};
 
 }  // namespace
