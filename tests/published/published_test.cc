@@ -162,6 +162,37 @@ TEST_CASE("the Playbook") {
   }
 }
 
+TEST_CASE("FSDP") {
+  for (const Row& row : rows_of("mpt_fsdp", 108)) {
+    CAPTURE(row.model(), row["gpus"], row["sequence_length"]);
+    CHECK(row["gpus"] == row["data"]);
+    CHECK(std::fmod(row["global_batch"], row["gpus"] * row["micro_batch"]) == 0);
+    const double l = row["layers"], h = row["hidden"], s = row["sequence_length"];
+    const double tokens = row["tokens_per_second"];
+    CHECK(row["global_batch"] * s / tokens == Approx(row["seconds"]).epsilon(1e-4));
+    const double n = 12 * l * h * h + (row["vocab"] + s) * h;
+    const double peak = row.json.at("device") == "h100" ? 989.4e12 : 312e12;
+    const double products = row.json.at("precision") == "amp_fp8" ? 2 : 1;  // of the peak
+    CHECK((6 * n + 12 * l * h * s) * tokens / row["gpus"] / (products * peak) * 100 ==
+          Approx(row["mfu"]).margin(0.06));
+  }
+}
+
+TEST_CASE("vTrain") {
+  for (const auto& [name, count] : {std::pair("vtrain_single", 180)}) {
+    for (const Row& row : rows_of(name, static_cast<size_t>(count))) {
+      CAPTURE(name, row.model(), row["tensor"], row["pipeline"]);
+      CHECK(row["gpus"] == row["data"] * row["tensor"] * row["pipeline"]);
+      CHECK(row["global_batch"] == row["data"] * row["micro_batch"] * row["micro_batches"]);
+      CHECK(std::fmod(row["vocab"], 128 * row["tensor"]) == 0);
+      CHECK(row["vocab"] - 50257 < 128 * row["tensor"]);
+      if (row.model().back() == 'B') {
+        CHECK(parameters(row) == Approx(named_parameters(row)).epsilon(0.012));
+      }
+    }
+  }
+}
+
 TEST_CASE("llm.c") {
   for (const Row& row : rows_of("llmc_scripts", 4)) {
     CAPTURE(row.model());
@@ -193,6 +224,12 @@ TEST_CASE("Two constants of a100-80 are fitted to published steps, and no others
   CHECK(fitted.node_link.rate() == known.node_link.rate());
   CHECK(fitted.network.rate() == known.network.rate());
   CHECK(fitted.launch_seconds == known.launch_seconds);
+  for (const char* device : {"a100-40", "a100-80"}) {  // with another program's attention
+    const Cluster flash = read_cluster("tests/published/" + std::string(device) + "_trained_flash.json");
+    CHECK(flash.product_efficiency[bf16] == fitted.product_efficiency[bf16]);
+    CHECK(flash.memory_efficiency == fitted.memory_efficiency);
+    CHECK(flash.memory_bandwidth == read_cluster(device).memory_bandwidth);
+  }
 }
 
 }  // namespace
