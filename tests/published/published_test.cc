@@ -225,7 +225,8 @@ TEST_CASE("Two constants of a100-80 are fitted to published steps, and no others
   CHECK(fitted.network.rate() == known.network.rate());
   CHECK(fitted.launch_seconds == known.launch_seconds);
   for (const char* device : {"a100-40", "a100-80"}) {  // with another program's attention
-    const Cluster flash = read_cluster("tests/published/" + std::string(device) + "_trained_flash.json");
+    const std::string file = std::string(device) + "_trained_flash.json";
+    const Cluster flash = read_cluster("tests/published/" + file);
     CHECK(flash.product_efficiency[bf16] == fitted.product_efficiency[bf16]);
     CHECK(flash.memory_efficiency == fitted.memory_efficiency);
     CHECK(flash.memory_bandwidth == read_cluster(device).memory_bandwidth);
