@@ -179,7 +179,8 @@ TEST_CASE("FSDP") {
 }
 
 TEST_CASE("vTrain") {
-  for (const auto& [name, count] : {std::pair("vtrain_single", 180)}) {
+  for (const auto& [name, count] :
+       {std::pair("vtrain_multi", 55), std::pair("vtrain_single", 180)}) {
     for (const Row& row : rows_of(name, static_cast<size_t>(count))) {
       CAPTURE(name, row.model(), row["tensor"], row["pipeline"]);
       CHECK(row["gpus"] == row["data"] * row["tensor"] * row["pipeline"]);

@@ -41,9 +41,10 @@ END
 }
 
 keep mpt_fsdp 'gpus == 8 and (hidden == 768 or model == "13b" and device == "h100")'
+keep vtrain_multi 'gpus == 64 and micro_batch * data == global_batch'
 keep vtrain_single '(layers, hidden, gpus, global_batch) in [(16, 2048, 8, 8), (24, 1024, 8, 8), (20, 2048, 2, 16)]'
 rows=0
-for set in mpt_fsdp "--regret vtrain_single"; do
+for set in mpt_fsdp vtrain_multi "--regret vtrain_single"; do
   # shellcheck disable=SC2086 # two words
   $report $set | sed '/^| of these/,/^$/d' >"$TEST_TMPDIR/out" # the kinds are those of all rows
   while read -r line; do
@@ -51,7 +52,7 @@ for set in mpt_fsdp "--regret vtrain_single"; do
     rows=$((rows + 1))
   done < <(grep '^| ' "$TEST_TMPDIR/out")
 done
-((rows > 20))
+((rows > 24))
 
 # refused TEXT FROM TO: what the report says of vtrain_single if FROM is TO in its last row.
 refused() {
