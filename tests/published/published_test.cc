@@ -178,6 +178,23 @@ TEST_CASE("FSDP") {
   }
 }
 
+TEST_CASE("BLOOM") {
+  int did_not_fit = 0;
+  for (const Row& row : rows_of("bloom", 104)) {
+    CAPTURE(row.model(), row["heads"], row["tensor"], row["micro_batch"]);
+    CHECK(row["gpus"] == row["data"] * row["tensor"] * row["pipeline"]);
+    CHECK(std::fmod(row["global_batch"], row["data"] * row["micro_batch"]) == 0);
+    CHECK(parameters(row) == Approx(named_parameters(row)).epsilon(0.015));
+    if (row.json.contains("fits")) {
+      CHECK((++did_not_fit && !row.json.contains("seconds")));
+      continue;
+    }
+    CHECK(recomputing_flops(row) / row["seconds"] / row["gpus"] / 1e12 ==
+          Approx(row["tflops_per_gpu"]).epsilon(0.02));
+  }
+  CHECK(did_not_fit == 6);
+}
+
 TEST_CASE("vTrain") {
   for (const auto& [name, count] :
        {std::pair("vtrain_multi", 55), std::pair("vtrain_single", 180)}) {

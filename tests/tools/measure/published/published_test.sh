@@ -41,10 +41,11 @@ END
 }
 
 keep mpt_fsdp 'gpus == 8 and (hidden == 768 or model == "13b" and device == "h100")'
+keep bloom 'global_batch == 512'
 keep vtrain_multi 'gpus == 64 and micro_batch * data == global_batch'
 keep vtrain_single '(layers, hidden, gpus, global_batch) in [(16, 2048, 8, 8), (24, 1024, 8, 8), (20, 2048, 2, 16)]'
 rows=0
-for set in mpt_fsdp vtrain_multi "--regret vtrain_single"; do
+for set in mpt_fsdp bloom vtrain_multi "--regret vtrain_single"; do
   # shellcheck disable=SC2086 # two words
   $report $set | sed '/^| of these/,/^$/d' >"$TEST_TMPDIR/out" # the kinds are those of all rows
   while read -r line; do
@@ -52,7 +53,7 @@ for set in mpt_fsdp vtrain_multi "--regret vtrain_single"; do
     rows=$((rows + 1))
   done < <(grep '^| ' "$TEST_TMPDIR/out")
 done
-((rows > 24))
+((rows > 26))
 
 # refused TEXT FROM TO: what the report says of vtrain_single if FROM is TO in its last row.
 refused() {
