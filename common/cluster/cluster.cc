@@ -23,9 +23,19 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr size_t kMostFileBytes = 10'000'000;
-constexpr std::string_view kNetworks = "networks";
+constexpr std::string_view kNetworks = "networks", kPrograms = "programs";
 
-// Returns all known devices and networks, each an object.
+bool is_path(const std::string& name) {
+  return name.find('/') != std::string::npos || name.ends_with(".json");
+}
+
+std::string names_of(const std::vector<std::string>& names) {
+  std::string text;
+  for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
+  return text;
+}
+
+// Returns all known devices, each an object, and beside them all networks and all programs.
 const Json& known() {
   static const Json json =
       parse_json_object({clusters_json_begin, clusters_json_bytes}, "the known clusters");
@@ -76,17 +86,37 @@ void join_network(Cluster& cluster, const std::string& name, const std::string& 
 }
 
 Cluster known_device(const std::string& device, const std::string& where) {
-  if (!known().contains(device) || device == kNetworks) {
-    std::string names;
-    for (const std::string& name : known_devices()) names += (names.empty() ? "" : ", ") + name;
-    throw UserError(concat(where, ": unknown device ", quoted_name(device), "; known are ", names,
-                           "; a path has a slash or ends in .json"));
+  const std::vector<std::string> devices = known_devices();
+  if (std::ranges::find(devices, device) == devices.end()) {
+    throw UserError(concat(where, ": unknown device ", quoted_name(device), "; known are ",
+                           names_of(devices), "; a path has a slash or ends in .json"));
   }
   const auto join = [&](Cluster& cluster, const std::string& network) {
     join_network(cluster, network, where);
   };
-  return parse_cluster(known().at(device),
-                       {.where = device, .sources_required = true, .join = join});
+  Cluster cluster = parse_cluster(known().at(device),
+                                  {.where = device, .sources_required = true, .join = join});
+  cluster.like = device;
+  return cluster;
+}
+
+void run_program(Cluster& cluster, const std::string& program) {
+  if (!cluster.kernels.empty()) {
+    throw UserError(concat("program ", quoted_name(program), ": ", quoted_name(cluster.name),
+                           " has measured kernels, which are the lessons'"));
+  }
+  const auto like = [&](const std::string& other) { run_program(cluster, other); };
+  const Json& programs = known().at(kPrograms);
+  if (is_path(program)) {
+    apply_program(cluster, read_json_object(program, kMostFileBytes), {.where = program}, like);
+  } else if (programs.contains(program)) {
+    apply_program(cluster, programs.at(program),
+                  {.where = concat("program ", program), .sources_required = true}, like);
+  } else {
+    throw UserError(concat("unknown program ", quoted_name(program), "; known are ",
+                           names_of(known_programs()), "; a path has a slash or ends in .json"));
+  }
+  cluster.program = program;
 }
 
 // Removes the known device that a name begins with and returns it. If there is none, removes all.
@@ -130,16 +160,21 @@ Cluster named_cluster(const std::string& name) {
 std::vector<std::string> known_devices() {
   std::vector<std::string> names;
   for (const auto& [name, values] : known().items()) {
-    if (name != kNetworks) names.push_back(name);
+    if (name != kNetworks && name != kPrograms) names.push_back(name);
   }
   return names;
 }
 
-Cluster read_cluster(const std::string& name_or_file) {
+std::vector<std::string> known_programs() {
+  std::vector<std::string> names;
+  for (const auto& [name, values] : known().at(kPrograms).items()) names.push_back(name);
+  return names;
+}
+
+Cluster read_cluster(const std::string& name_or_file, const std::string& program) {
   const std::string& name = name_or_file;
-  const bool is_file = name.find('/') != std::string::npos || name.ends_with(".json");
   Cluster cluster;
-  if (is_file) {
+  if (is_path(name)) {
     const auto like = [&](const std::string& device) { return known_device(device, name); };
     const auto join = [&](Cluster& joined, const std::string& network) {
       join_network(joined, network, name);
@@ -151,6 +186,7 @@ Cluster read_cluster(const std::string& name_or_file) {
   }
   if (cluster.is_cpu) cluster.device_memory = cluster.host_memory / cluster.devices_per_node;
   cluster.name = name;
+  if (!program.empty()) run_program(cluster, program);
   return cluster;
 }
 

@@ -60,6 +60,8 @@ struct NetworkPoint {
 struct Cluster {
   std::string name = {};    // "a100-80x8x64", or the path of its file
   std::string device = {};  // "NVIDIA A100 SXM 80 GB"
+  std::string like = {};    // the known device that it has values of, "a100-80"; empty: none
+  std::string program = {};  // whose kernels it runs, "megatron-2022"; empty: the lessons'
   bool is_cpu = false;      // the ranks of a node share its cores, and the device is the host
   size_t devices_per_node = 1, num_nodes = 1;
 
@@ -70,6 +72,7 @@ struct Cluster {
   double vector_flops = 0;                   // of all other operations, in fp32
   double memory_bandwidth = 0;               // reading and writing together
   double launch_seconds = 0;                 // of the host, for each call of a kernel
+  bool host_waits = false;  // for each kernel, before the host goes on (CUDA_LAUNCH_BLOCKING=1)
   double least_kernel_seconds = 0;           // on the device, for a kernel without work
   // The parts of these rates that kernels reach on large shapes; of products by DType.
   std::array<double, 5> product_efficiency = {};
@@ -131,10 +134,15 @@ struct Cluster {
 // Throws a UserError of one line if the device or the network is unknown (naming those that are
 // known), or if a file cannot be read, has a key that is unknown or missing, a value of another
 // type, or a rate that is not positive.
-Cluster read_cluster(const std::string& name_or_file);
+//
+// `program` says whose kernels run there: a known program or a path, as above; empty: the lessons'.
+// Its file has other values for what depends on the program, such as the efficiency of products.
+// Throws, too, if it has none for this device, or if the cluster's kernels were measured.
+Cluster read_cluster(const std::string& name_or_file, const std::string& program = {});
 
-// Returns the devices that names may begin with, sorted.
+// Return the devices that names may begin with and the known programs, sorted.
 std::vector<std::string> known_devices();
+std::vector<std::string> known_programs();
 
 // Throws a UserError if the cluster's devices have no products in the dtype.
 void check_dtype(const Cluster& cluster, DType dtype);

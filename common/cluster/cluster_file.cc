@@ -53,6 +53,12 @@ constexpr Field kFields[] = {
      [](Cluster& c, double v) { c.attention_forward_efficiency = v; }},
     {"attention_backward_efficiency", NumberRange::part, Needed::always,
      [](Cluster& c, double v) { c.attention_backward_efficiency = v; }},
+    // That of the forward; the backward's keeps its ratio to it.
+    {"attention_efficiency", NumberRange::part, Needed::optional,
+     [](Cluster& c, double v) {
+       c.attention_backward_efficiency *= v / c.attention_forward_efficiency;
+       c.attention_forward_efficiency = v;
+     }},
     {"attention_forward_score_bytes", NumberRange::rate, Needed::optional,
      [](Cluster& c, double v) { c.attention_forward_score_bytes = v; }},
     {"attention_backward_score_bytes", NumberRange::rate, Needed::optional,
@@ -109,6 +115,7 @@ constexpr Field kFields[] = {
 // The keys that are true or false.
 constexpr std::pair<const char*, bool Cluster::*> kSwitches[] = {
     {"node_link_shared", &Cluster::node_link_shared},
+    {"host_waits", &Cluster::host_waits},
     {"recomputes_attention", &Cluster::recomputes_attention}};
 
 // The efficiencies of the network by the number of nodes.
@@ -117,6 +124,17 @@ constexpr const char* kNetworkPoints = "network_efficiencies";
 // The keys with other values than these.
 constexpr const char* kOtherKeys[] = {"like",     "device",  "kind",        "network",
                                       "emulated", "kernels", "collectives", kNetworkPoints};
+
+// The keys above that a program's file may have, too: they depend on whose kernels run.
+const std::set<std::string> kProgramKeys = {"product_efficiency",
+                                            "attention_efficiency",
+                                            "attention_forward_score_bytes",
+                                            "attention_backward_score_bytes",
+                                            "recomputes_attention",
+                                            "memory_efficiency",
+                                            "launch_seconds",
+                                            "least_kernel_seconds",
+                                            "host_waits"};
 
 KernelPoint kernel_point(const Json& json, const ClusterFileContext& context) {
   check_keys(json, {"name", "dtype", "busy_ranks", "m", "n", "k", "flops", "bytes", "seconds"},
@@ -203,6 +221,24 @@ void share_host(Cluster& cluster) {
                        .efficiency = cluster.memory_efficiency};
 }
 
+// Sets the values that the object has of the keys with numbers and of the switches.
+void set_values(Cluster& cluster, const Json& json, const ClusterFileContext& context) {
+  for (const auto& [key, range, needed, set] : kFields) {
+    if (!json.contains(key)) continue;
+    if (needed == Needed::gpu && cluster.is_cpu) refuse(context, key, "is for GPUs only");
+    set(cluster, number_in(json, key, range, context));
+  }
+  if ((cluster.attention_forward_score_bytes > 0) != (cluster.attention_backward_score_bytes > 0)) {
+    refuse(context, "attention_forward_score_bytes",
+           "and attention_backward_score_bytes go together");
+  }
+  for (const auto& [key, member] : kSwitches) {
+    if (!json.contains(key)) continue;
+    if (!json.at(key).is_boolean()) refuse(context, key, "expected true or false");
+    cluster.*member = json.at(key).get<bool>();
+  }
+}
+
 }  // namespace
 
 Cluster parse_cluster(const Json& json, const ClusterFileContext& context) {
@@ -225,23 +261,12 @@ Cluster parse_cluster(const Json& json, const ClusterFileContext& context) {
   }
   if (json.contains("emulated")) cluster.emulated = text_of(json, "emulated", context);
   for (const auto& [key, range, needed, set] : kFields) {
-    const bool present = json.contains(key);
-    if (present && needed == Needed::gpu && cluster.is_cpu)
-      refuse(context, key, "is for GPUs only");
     const bool must = needed == Needed::always || (needed == Needed::gpu && !cluster.is_cpu);
-    if (present || (must && !inherits)) set(cluster, number_in(json, key, range, context));
+    if (must && !inherits && !json.contains(key)) refuse(context, key, "is missing");
   }
+  set_values(cluster, json, context);
   if (json.contains(kNetworkPoints)) {
     cluster.network_points = network_points_in(json, kNetworkPoints, context);
-  }
-  if ((cluster.attention_forward_score_bytes > 0) != (cluster.attention_backward_score_bytes > 0)) {
-    refuse(context, "attention_forward_score_bytes",
-           "and attention_backward_score_bytes go together");
-  }
-  for (const auto& [key, member] : kSwitches) {
-    if (!json.contains(key)) continue;
-    if (!json.at(key).is_boolean()) refuse(context, key, "expected true or false");
-    cluster.*member = json.at(key).get<bool>();
   }
   ClusterFileContext measured = context;
   measured.sources_required = false;  // all of them were measured together
@@ -249,6 +274,28 @@ Cluster parse_cluster(const Json& json, const ClusterFileContext& context) {
   parse_collectives(cluster, json, measured);
   if (cluster.is_cpu) share_host(cluster);
   return cluster;
+}
+
+void apply_program(Cluster& cluster, const Json& json, const ClusterFileContext& context,
+                   const std::function<void(const std::string&)>& like) {
+  std::set<std::string> known = kProgramKeys;
+  known.insert({"about", "like", "devices"});
+  check_keys(json, known, context);
+  text_of(json, "about", context);
+  if (json.contains("like")) like(text_of(json, "like", context));
+  set_values(cluster, json, context);
+  if (!json.contains("devices")) return;
+  const Json& devices = json.at("devices");
+  if (!devices.is_object()) refuse(context, "devices", "expected an object");
+  if (!devices.contains(cluster.like)) {
+    std::string names;
+    for (const auto& [name, values] : devices.items()) names += concat(names.empty() ? "" : ", ", name);
+    refuse(context, "devices", "has ", names, ", not ", cluster.device);
+  }
+  const Json& own = devices.at(cluster.like);
+  if (!own.is_object()) refuse(context, cluster.like, "expected an object");
+  check_keys(own, kProgramKeys, context);
+  set_values(cluster, own, context);
 }
 
 }  // namespace ladder

@@ -23,6 +23,13 @@ struct ClusterFileContext {
 // has to be.
 Cluster parse_cluster(const nlohmann::json& json, const ClusterFileContext& context);
 
+// Sets what the JSON object of a program's file says of this cluster: first the values of the known
+// program that it is "like", by `like`, then those for all devices, then those for cluster.like
+// alone. Throws a UserError as parse_cluster() does, and if the file has values for other devices,
+// but none for this one.
+void apply_program(Cluster& cluster, const nlohmann::json& json, const ClusterFileContext& context,
+                   const std::function<void(const std::string&)>& like);
+
 // Returns the points of json[key], an array of {"nodes": count, "efficiency": part}, sorted; none
 // if the key is missing. The array may come with its source. Throws a UserError if it is something
 // else.

@@ -48,6 +48,8 @@ void PlanFlags::add_to(CLI::App& app) {
       "--untied", [this] { sizes.push_back("--untied"); },
       "The classifier has a weight of its own, not the token embedding's");
   app.add_option("--cluster", cluster, "Such as h100x8, a100-80x8x64, laptop, or a file");
+  app.add_option("--program", program,
+                 "Whose kernels run there, such as megatron-2022 or a file [the lessons']");
   app.add_option("--ranks", num_ranks, "How many devices to use [all]")->check(whole(1, 1'000'000));
   app.add_option("--global-batch-size", global_batch_size,
                  "Sequences in an optimizer step [about half a million tokens]")
@@ -103,7 +105,7 @@ PlanRequest request_of(const PlanFlags& flags) {
   request.model_flags = {"--model", flags.model};
   std::ranges::copy(flags.sizes, std::back_inserter(request.model_flags));
   request.cluster_name = flags.cluster;
-  request.cluster = read_cluster(flags.cluster);
+  request.cluster = read_cluster(flags.cluster, flags.program);
   request.num_ranks = flags.num_ranks > 0 ? flags.num_ranks : request.cluster.num_devices();
   check_devices(request.cluster, request.num_ranks);
   request.dtype = flags.dtype.empty() ? default_dtype(request.cluster) : flags.dtype;

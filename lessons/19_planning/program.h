@@ -17,7 +17,7 @@ inline constexpr LessonInfo kPlanningLesson = {
     .is_distributed = false};
 
 struct PlanFlags {
-  std::string model = "tiny", cluster, dtype;
+  std::string model = "tiny", cluster, program, dtype;
   std::vector<std::string> sizes;  // --layers and the like, with their values
   PlanRequest allowed;             // only what plans may use
   size_t num_ranks = 0, global_batch_size = 0, top = 5;

@@ -191,7 +191,7 @@ RunConfig Options::resolve(const ProcessGrid& grid, size_t node_size) const {
   config.dtype = parse_dtype(raw.dtype, lesson_);
   check_rounding(config, grid);
   std::optional<Cluster> cluster;
-  if (is_virtual()) cluster = read_cluster(raw.virtual_flags.cluster);
+  if (is_virtual()) cluster = read_cluster(raw.virtual_flags.cluster, raw.virtual_flags.program);
   config.device = cluster ? device_of(*cluster) : device_named(raw.device);
   check_objective(config, grid, cluster ? &*cluster : nullptr);
   config.attention_kernel = parse_attention_kernel(raw.attention_kernel);

@@ -14,6 +14,10 @@ void VirtualFlags::add_to(CLI::App& app, bool distributed) {
                  "With --device virtual: the cluster to simulate, such as h100x8, a100-80x8x64 (64 "
                  "nodes of 8), laptop, or a file")
       ->group(group);
+  app.add_option("--program", program,
+                 "With --device virtual: whose kernels run there, such as megatron-2022 or a file "
+                 "[the lessons']")
+      ->group(group);
   app.add_flag("--breakdown", breakdown, "With --device virtual: where a step's time goes")
       ->group(group);
   if (!distributed) return;
@@ -28,6 +32,7 @@ void VirtualFlags::check(bool is_virtual) const {
   }
   if (is_virtual) return;
   const char* const given = !cluster.empty() ? "--cluster"
+                            : !program.empty() ? "--program"
                             : breakdown      ? "--breakdown"
                             : num_ranks > 0  ? "--ranks"
                                              : nullptr;

@@ -13,6 +13,7 @@ struct VirtualFlags {
   static constexpr const char* kDevice = "virtual";
 
   std::string cluster;     // --cluster: a name or a file (cluster.h); empty = not given
+  std::string program;     // --program: a name or a file (cluster.h); empty = the lessons'
   size_t num_ranks = 0;    // --ranks; 0 = one for each device of the cluster
   bool breakdown = false;  // --breakdown: print where a step's time goes
 

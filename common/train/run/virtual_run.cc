@@ -80,7 +80,8 @@ VirtualRun::VirtualRun(const Program& program, const RunConfig& config, const Cl
   state_ = std::make_unique<State>(program, config, cluster, num_ranks, breakdown);
   State& s = *state_;
   check_distinct(s.config, s.corpus);
-  s.config.simulated = concat("virtual: ", cluster.device, " (", one_line(cluster.name), ")");
+  s.config.simulated = concat("virtual: ", cluster.device, " (", one_line(cluster.name), ")",
+                             cluster.program.empty() ? "" : ", as " + one_line(cluster.program));
   if (s.config.device_memory == 0) s.config.device_memory = cluster.device_memory;
   s.config.peak_flops = cluster.product_flops[static_cast<size_t>(config.dtype)] *
                         cluster.num_peaks(num_ranks) / number_of(num_ranks);
@@ -160,8 +161,7 @@ void VirtualRun::State::observe(const DeviceSpan& span) {
 }
 
 void VirtualRun::State::observe_units(Rank& rank, Stream& stream) {
-  const bool host_waits = times.device() == DeviceType::cpu;
-  rank.units.emplace(host_waits ? 0 : times.launch_seconds(),
+  rank.units.emplace(times.host_waits() ? 0 : times.launch_seconds(),
                      [this, &rank](const UnitTime& work) { observe(rank, work); });
   stream.set_observer(&*rank.units);
 }
@@ -252,7 +252,7 @@ void run_virtual(const Program& program, Options& options, const Job& job) {
   }
   const VirtualFlags& flags = options.virtual_flags();
   flags.check(true);
-  const Cluster cluster = read_cluster(flags.cluster);
+  const Cluster cluster = read_cluster(flags.cluster, flags.program);
   const size_t all = program.lesson.is_distributed ? cluster.num_devices() : 1;
   const size_t num_ranks = flags.num_ranks > 0 ? flags.num_ranks : all;
   check_devices(cluster, num_ranks);
@@ -260,6 +260,7 @@ void run_virtual(const Program& program, Options& options, const Job& job) {
   config.machine_of = cluster.machine_of(num_ranks);
   if (program.adjust) program.adjust(config);
   check_distinct(config, flags.cluster);
+  check_distinct(config, flags.program);
   VirtualRun run(program, config, cluster, num_ranks, flags.breakdown);
   std::optional<PartialFile> trace, drawing;
   if (!config.trace.empty()) named_by("--trace", [&] { trace.emplace(config.trace); });
