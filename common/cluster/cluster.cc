@@ -94,8 +94,8 @@ Cluster known_device(const std::string& device, const std::string& where) {
   const auto join = [&](Cluster& cluster, const std::string& network) {
     join_network(cluster, network, where);
   };
-  Cluster cluster = parse_cluster(known().at(device),
-                                  {.where = device, .sources_required = true, .join = join});
+  Cluster cluster =
+      parse_cluster(known().at(device), {.where = device, .sources_required = true, .join = join});
   cluster.like = device;
   return cluster;
 }

@@ -58,11 +58,11 @@ struct NetworkPoint {
 // `num_nodes` equal nodes with `devices_per_node` devices each. A rank has one device. Ranks fill
 // the nodes in order. Seconds, bytes, and operations or bytes a second.
 struct Cluster {
-  std::string name = {};    // "a100-80x8x64", or the path of its file
-  std::string device = {};  // "NVIDIA A100 SXM 80 GB"
-  std::string like = {};    // the known device that it has values of, "a100-80"; empty: none
+  std::string name = {};     // "a100-80x8x64", or the path of its file
+  std::string device = {};   // "NVIDIA A100 SXM 80 GB"
+  std::string like = {};     // the known device that it has values of, "a100-80"; empty: none
   std::string program = {};  // whose kernels it runs, "megatron-2022"; empty: the lessons'
-  bool is_cpu = false;      // the ranks of a node share its cores, and the device is the host
+  bool is_cpu = false;       // the ranks of a node share its cores, and the device is the host
   size_t devices_per_node = 1, num_nodes = 1;
 
   // A device. On a CPU the rates are those of a node, which its busy ranks share.
@@ -73,7 +73,7 @@ struct Cluster {
   double memory_bandwidth = 0;               // reading and writing together
   double launch_seconds = 0;                 // of the host, for each call of a kernel
   bool host_waits = false;  // for each kernel, before the host goes on (CUDA_LAUNCH_BLOCKING=1)
-  double least_kernel_seconds = 0;           // on the device, for a kernel without work
+  double least_kernel_seconds = 0;  // on the device, for a kernel without work
   // The parts of these rates that kernels reach on large shapes; of products by DType.
   std::array<double, 5> product_efficiency = {};
   double attention_forward_efficiency = 0, attention_backward_efficiency = 0;

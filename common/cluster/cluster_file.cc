@@ -289,7 +289,8 @@ void apply_program(Cluster& cluster, const Json& json, const ClusterFileContext&
   if (!devices.is_object()) refuse(context, "devices", "expected an object");
   if (!devices.contains(cluster.like)) {
     std::string names;
-    for (const auto& [name, values] : devices.items()) names += concat(names.empty() ? "" : ", ", name);
+    for (const auto& [name, values] : devices.items())
+      names += concat(names.empty() ? "" : ", ", name);
     refuse(context, "devices", "has ", names, ", not ", cluster.device);
   }
   const Json& own = devices.at(cluster.like);

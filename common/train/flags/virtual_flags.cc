@@ -31,11 +31,11 @@ void VirtualFlags::check(bool is_virtual) const {
     throw UserError(concat("--device virtual: add --cluster NAME|FILE, such as --cluster h100x8"));
   }
   if (is_virtual) return;
-  const char* const given = !cluster.empty() ? "--cluster"
+  const char* const given = !cluster.empty()   ? "--cluster"
                             : !program.empty() ? "--program"
-                            : breakdown      ? "--breakdown"
-                            : num_ranks > 0  ? "--ranks"
-                                             : nullptr;
+                            : breakdown        ? "--breakdown"
+                            : num_ranks > 0    ? "--ranks"
+                                               : nullptr;
   if (given != nullptr) throw UserError(concat(given, ": needs --device virtual"));
 }
 

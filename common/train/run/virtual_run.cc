@@ -81,7 +81,7 @@ VirtualRun::VirtualRun(const Program& program, const RunConfig& config, const Cl
   State& s = *state_;
   check_distinct(s.config, s.corpus);
   s.config.simulated = concat("virtual: ", cluster.device, " (", one_line(cluster.name), ")",
-                             cluster.program.empty() ? "" : ", as " + one_line(cluster.program));
+                              cluster.program.empty() ? "" : ", as " + one_line(cluster.program));
   if (s.config.device_memory == 0) s.config.device_memory = cluster.device_memory;
   s.config.peak_flops = cluster.product_flops[static_cast<size_t>(config.dtype)] *
                         cluster.num_peaks(num_ranks) / number_of(num_ranks);
