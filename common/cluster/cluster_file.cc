@@ -287,14 +287,15 @@ void apply_program(Cluster& cluster, const Json& json, const ClusterFileContext&
   if (!json.contains("devices")) return;
   const Json& devices = json.at("devices");
   if (!devices.is_object()) refuse(context, "devices", "expected an object");
-  if (!devices.contains(cluster.like)) {
+  const std::string kind = cluster.like.substr(0, cluster.like.find('-'));  // of a100-40: a100
+  const std::string key = devices.contains(cluster.like) ? cluster.like : kind;
+  if (!devices.contains(key)) {
     std::string names;
-    for (const auto& [name, values] : devices.items())
-      names += concat(names.empty() ? "" : ", ", name);
+    for (const auto& [name, values] : devices.items()) names += (names.empty() ? "" : ", ") + name;
     refuse(context, "devices", "has ", names, ", not ", cluster.device);
   }
-  const Json& own = devices.at(cluster.like);
-  if (!own.is_object()) refuse(context, cluster.like, "expected an object");
+  const Json& own = devices.at(key);
+  if (!own.is_object()) refuse(context, key, "expected an object");
   check_keys(own, kProgramKeys, context);
   set_values(cluster, own, context);
 }
