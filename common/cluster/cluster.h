@@ -72,8 +72,7 @@ struct Cluster {
   double vector_flops = 0;                   // of all other operations, in fp32
   double memory_bandwidth = 0;               // reading and writing together
   double launch_seconds = 0;                 // of the host, for each call of a kernel
-  bool host_waits = false;  // for each kernel, before the host goes on (CUDA_LAUNCH_BLOCKING=1)
-  double least_kernel_seconds = 0;  // on the device, for a kernel without work
+  double least_kernel_seconds = 0;           // on the device, for a kernel without work
   // The parts of these rates that kernels reach on large shapes; of products by DType.
   std::array<double, 5> product_efficiency = {};
   double attention_forward_efficiency = 0, attention_backward_efficiency = 0;
@@ -82,13 +81,11 @@ struct Cluster {
   double attention_forward_score_bytes = 0, attention_backward_score_bytes = 0;
   bool recomputes_attention = false;  // such a program's backward first runs attention again
   double memory_efficiency = 0;
-  // What tools/measure/roofline needs besides, which counts what kernels do. 0 or empty: the file
-  // does not say.
-  double clock = 0;  // cycles a second
-  double tensor_core_efficiency =
-      0;                      // the part that kernels with mma.sync reach of what they count
-  size_t cache_bytes = 0;     // of the cache (L2) that all multiprocessors share
-  std::string emulated = {};  // what kernels/emulator calls a GPU with the same limits
+  // What only tools/measure/roofline needs. 0 or empty: the file does not say.
+  double clock = 0;                   // cycles a second
+  double tensor_core_efficiency = 0;  // that kernels with mma.sync reach of what they count
+  size_t cache_bytes = 0;             // of the cache (L2) that all multiprocessors share
+  std::string emulated = {};          // what kernels/emulator calls a GPU with the same limits
 
   // Between the devices of a node. Shared: all of them together have one link's bandwidth.
   Link node_link = {};
@@ -136,11 +133,11 @@ struct Cluster {
 // type, or a rate that is not positive.
 //
 // `program` says whose kernels run there: a known program or a path, as above; empty: the lessons'.
-// Its file has other values for what depends on the program, such as the efficiency of products.
-// Throws, too, if it has none for this device, or if the cluster's kernels were measured.
+// Its file has other values for what depends on that, such as the efficiency of products. Throws,
+// too, if it has none for this device, or if the cluster's kernels were measured.
 Cluster read_cluster(const std::string& name_or_file, const std::string& program = {});
 
-// Return the devices that names may begin with and the known programs, sorted.
+// Return the devices that names may begin with, and the programs, sorted.
 std::vector<std::string> known_devices();
 std::vector<std::string> known_programs();
 

@@ -115,7 +115,6 @@ constexpr Field kFields[] = {
 // The keys that are true or false.
 constexpr std::pair<const char*, bool Cluster::*> kSwitches[] = {
     {"node_link_shared", &Cluster::node_link_shared},
-    {"host_waits", &Cluster::host_waits},
     {"recomputes_attention", &Cluster::recomputes_attention}};
 
 // The efficiencies of the network by the number of nodes.
@@ -127,14 +126,13 @@ constexpr const char* kOtherKeys[] = {"like",     "device",  "kind",        "net
 
 // The keys above that a program's file may have, too: they depend on whose kernels run.
 const std::set<std::string> kProgramKeys = {"product_efficiency",
-                                            "attention_efficiency",
-                                            "attention_forward_score_bytes",
-                                            "attention_backward_score_bytes",
-                                            "recomputes_attention",
                                             "memory_efficiency",
+                                            "attention_efficiency",
                                             "launch_seconds",
                                             "least_kernel_seconds",
-                                            "host_waits"};
+                                            "attention_forward_score_bytes",
+                                            "attention_backward_score_bytes",
+                                            "recomputes_attention"};
 
 KernelPoint kernel_point(const Json& json, const ClusterFileContext& context) {
   check_keys(json, {"name", "dtype", "busy_ranks", "m", "n", "k", "flops", "bytes", "seconds"},
@@ -294,10 +292,9 @@ void apply_program(Cluster& cluster, const Json& json, const ClusterFileContext&
     for (const auto& [name, values] : devices.items()) names += (names.empty() ? "" : ", ") + name;
     refuse(context, "devices", "has ", names, ", not ", cluster.device);
   }
-  const Json& own = devices.at(key);
-  if (!own.is_object()) refuse(context, key, "expected an object");
-  check_keys(own, kProgramKeys, context);
-  set_values(cluster, own, context);
+  if (!devices.at(key).is_object()) refuse(context, key, "expected an object");
+  check_keys(devices.at(key), kProgramKeys, context);
+  set_values(cluster, devices.at(key), context);
 }
 
 }  // namespace ladder

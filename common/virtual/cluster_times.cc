@@ -30,8 +30,6 @@ double ClusterTimes::copy_seconds(DeviceType to, DeviceType from, size_t bytes) 
 
 double ClusterTimes::launch_seconds() const { return cluster_.launch_seconds; }
 
-bool ClusterTimes::host_waits() const { return cluster_.host_waits || cluster_.is_cpu; }
-
 double ClusterTimes::collective_seconds(Collective collective, const std::vector<size_t>& ranks,
                                         size_t bytes) const {
   GroupPlacement placement = placement_of(cluster_, ranks);

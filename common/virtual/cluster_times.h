@@ -19,7 +19,6 @@ class ClusterTimes final : public TimeModel {
   double kernel_seconds(DeviceType device, const KernelCall& call) const override;
   double copy_seconds(DeviceType to, DeviceType from, size_t bytes) const override;
   double launch_seconds() const override;
-  bool host_waits() const override;
   double collective_seconds(Collective collective, const std::vector<size_t>& ranks,
                             size_t bytes) const override;
   double message_seconds(size_t from, size_t to, size_t bytes) const override;

@@ -135,9 +135,11 @@ void Engine::remove_stream(StreamId stream) noexcept {
 double Engine::queued() { return ranks_[running_].host += model_.launch_seconds(); }
 
 void Engine::add_work(StreamId stream, const char* name, Port port, double seconds) {
-  const bool on_host = device_of_[stream] == DeviceType::cpu;
-  devices_.add_work(stream, on_host ? ranks_[running_].host : queued(), name, port, seconds);
-  if (on_host || model_.host_waits()) synchronize(stream);
+  if (device_of_[stream] != DeviceType::cpu) {
+    return devices_.add_work(stream, queued(), name, port, seconds);
+  }
+  devices_.add_work(stream, ranks_[running_].host, name, port, seconds);
+  synchronize(stream);
 }
 
 void Engine::launch(StreamId stream, const KernelCall& call) {

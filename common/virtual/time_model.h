@@ -32,8 +32,6 @@ class TimeModel {
   virtual double copy_seconds(DeviceType to, DeviceType from, size_t bytes) const = 0;
   // What the host needs to queue an operation for a device.
   virtual double launch_seconds() const = 0;
-  // Whether the host waits until an operation is done before it queues the next one.
-  virtual bool host_waits() const { return false; }
   // A collective between these ranks of the world; `bytes` are those of the full vector.
   virtual double collective_seconds(Collective collective, const std::vector<size_t>& ranks,
                                     size_t bytes) const = 0;

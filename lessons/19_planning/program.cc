@@ -120,8 +120,8 @@ bool has_limits(const PlanFlags& flags) {
 
 void check_together(const PlanFlags& flags) {
   const bool is_measured = !flags.measured.empty();
-  if (is_measured == !flags.cluster.empty()) {
-    throw UserError(is_measured ? "--measured and --cluster: take one of them"
+  if (is_measured == !(flags.cluster + flags.program).empty()) {
+    throw UserError(is_measured ? "--measured: leave out --cluster and --program"
                                 : "--cluster is required, such as --cluster h100x8; see --help");
   }
   if (!flags.allowed.no_overlap.empty() && !flags.allowed.lessons.empty() &&

@@ -32,7 +32,7 @@ constexpr size_t kContextLessonLines = 880;
 constexpr size_t kExpertLessonLines = 935;
 // No trainer: it describes layouts, among them copies on groups of machines, bounds and simulates
 // them, searches, explains and chooses.
-constexpr size_t kPlanningLessonLines = 1770;
+constexpr size_t kPlanningLessonLines = 1775;
 constexpr size_t kHeaderLines = 150;
 constexpr size_t kSourceLines = 300;
 

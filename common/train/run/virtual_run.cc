@@ -161,7 +161,8 @@ void VirtualRun::State::observe(const DeviceSpan& span) {
 }
 
 void VirtualRun::State::observe_units(Rank& rank, Stream& stream) {
-  rank.units.emplace(times.host_waits() ? 0 : times.launch_seconds(),
+  const bool host_waits = times.device() == DeviceType::cpu;
+  rank.units.emplace(host_waits ? 0 : times.launch_seconds(),
                      [this, &rank](const UnitTime& work) { observe(rank, work); });
   stream.set_observer(&*rank.units);
 }

@@ -12,10 +12,11 @@
 namespace ladder {
 namespace {
 
-PlanRequest request_for(const std::string& model, const std::string& cluster, size_t batch) {
+PlanRequest request_for(const std::string& model, const std::string& cluster, size_t batch,
+                        const std::string& program = "") {
   PlanRequest request{.model_flags = {"--model", model},
                       .cluster_name = cluster,
-                      .cluster = read_cluster(cluster),
+                      .cluster = read_cluster(cluster, program),
                       .global_batch_size = batch};
   request.dtype = default_dtype(request.cluster);
   request.num_ranks = request.cluster.num_devices();
@@ -50,12 +51,14 @@ TEST_CASE("A step with many micro-batches takes what two runs with few of them t
 }
 
 TEST_CASE("Bounds are below the simulated time of every candidate") {
-  const auto [model, cluster, batch] =
-      GENERATE(table<std::string, std::string, size_t>({{"tiny", "h100x4", 16},
-                                                        {"gpt2", "rtx3090x2", 8},
-                                                        {"tiny", "a100-80x2x2", 8},
-                                                        {"tiny", "v100x4", 8}}));  // in fp16
-  const PlanRequest request = request_for(model, cluster, batch);
+  const auto [model, cluster, batch, program] =
+      GENERATE(table<std::string, std::string, size_t, std::string>(
+          {{"tiny", "h100x4", 16, ""},
+           {"gpt2", "rtx3090x2", 8, ""},
+           {"tiny", "a100-80x2x2", 8, ""},
+           {"tiny", "a100-80x2x2", 8, "megatron-2022"},
+           {"tiny", "v100x4", 8, ""}}));  // in fp16
+  const PlanRequest request = request_for(model, cluster, batch, program);
   const ModelConfig config = model_of(request);
   size_t num_checked = 0;
   for (const Candidate& one : all_candidates(request, config)) {
@@ -105,6 +108,16 @@ TEST_CASE("A search ends with its seconds, and says so where it has no plan") {
   CHECK_FALSE(offer.fits);
   CHECK_THAT(offers_text({offer}, {.tokens = 1}), ContainsSubstring("no plan in so few seconds"));
   CHECK_THAT(no_choice_text({offer}, {}, {.tokens = 1}), StartsWith("--seconds: too few"));
+}
+
+TEST_CASE("A plan is for the program that it names") {
+  const PlanRequest own = request_for("gpt2", "a100-80x4", 16),
+                    megatron = request_for("gpt2", "a100-80x4", 16, "megatron-2022");
+  const ModelConfig config = model_of(own);
+  CHECK_THAT(request_text(megatron, config), EndsWith("(a100-80x4), as megatron-2022\n"));
+  const Candidate one{.lesson = "02_ddp", .data = 4};
+  CHECK(simulate_step(one, megatron, megatron.cluster).seconds >
+        1.5 * simulate_step(one, own, own.cluster).seconds);
 }
 
 TEST_CASE("What time was too short for is not said to be known") {

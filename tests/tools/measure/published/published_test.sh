@@ -9,7 +9,7 @@ tree=$TEST_TMPDIR/tree
 mkdir -p "$tree"/bazel-bin/lessons/{05_zero3,09_3d_parallel} "$tree"/common/cluster "$tree"/notes "$tree"/tests
 cp -rL tools "$tree"
 chmod -R u+w "$tree"
-cp -rL common/cluster/devices "$tree/common/cluster"
+cp -rL common/cluster/{devices,programs} "$tree/common/cluster"
 cp -rL tests/published "$tree/tests"
 chmod -R u+w "$tree/tests"
 cp -L notes/published.md "$tree/notes"
@@ -68,8 +68,10 @@ refused() {
 refused 'no micro_batch' '"micro_batch"' '"micro"'
 refused 'no seconds' '"seconds"' '"milliseconds"'
 refused 'unknown device a9; known are a100-40, ' '{' '{"device": "a9", '
-refused 'device h100, but a100-80_trained.json is like a100-80' '{' '{"device": "h100", '
+refused 'unknown program megatron' '{' '{"program": "megatron", '
+refused 'error: program megatron-2022: "devices": has a100, not NVIDIA H100' '{' '{"device": "h100", '
 refused 'a layout of 4 GPUs on 2' '"data": 2' '"data": 4'
 refused 'error: --' '"global_batch": 16' '"global_batch": 15'
 expect 2 'no set vtrain; there are recompute_2022, ' $report vtrain
+expect 2 'no .*programs/nothing.json' $report --fit nothing
 expect 2 '--write: the notes have whole tables' $report --write --largest 8
