@@ -105,7 +105,10 @@ void run_program(Cluster& cluster, const std::string& program) {
     throw UserError(concat("program ", quoted_name(program), ": ", quoted_name(cluster.name),
                            " has measured kernels, which are the lessons'"));
   }
-  const auto like = [&](const std::string& other) { run_program(cluster, other); };
+  const auto like = [&](const std::string& other) {
+    if (is_path(other)) throw UserError(program + ": \"like\": expected a known program");
+    run_program(cluster, other);
+  };
   const Json& programs = known().at(kPrograms);
   if (is_path(program)) {
     apply_program(cluster, read_json_object(program, kMostFileBytes), {.where = program}, like);

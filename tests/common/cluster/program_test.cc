@@ -1,0 +1,119 @@
+// What a cluster is like when another program's kernels run on it.
+#include "common/cluster/cluster.h"
+#include "common/io/printable.h"
+#include "tests/catch.h"
+#include "tests/common/io/test_files.h"
+
+namespace ladder {
+namespace {
+
+constexpr auto kBf16 = static_cast<size_t>(DType::bf16);
+
+Cluster run_as(const std::string& text, const std::string& cluster = "a100-80x8") {
+  const TestFolder folder;
+  return read_cluster(cluster, folder.write("p.json", text));
+}
+
+// What read_cluster says of a program's file with this text, without the file's path.
+std::string refusal(const std::string& text, const std::string& cluster = "a100-80x8") {
+  const TestFolder folder;
+  const std::string path = folder.write("p.json", text);
+  try {
+    read_cluster(cluster, path);
+  } catch (const UserError& error) {
+    const std::string message = error.what();
+    CHECK(message.find('\n') == std::string::npos);
+    const size_t at = message.find(path);
+    return at == 0 ? message.substr(path.size() + 2) : message;
+  }
+  return "";
+}
+
+TEST_CASE("Every known program runs on some device, and its numbers have sources") {
+  const std::vector<std::string> programs = known_programs();
+  CHECK(programs.size() >= 6);
+  for (const std::string& program : programs) {
+    size_t num_devices = 0;
+    for (const std::string& device : known_devices()) {
+      try {
+        const Cluster cluster = read_cluster(device, program);
+        CHECK(cluster.program == program);
+        ++num_devices;
+      } catch (const UserError& error) {
+        CHECK(std::string(error.what()).find("\"devices\": has ") != std::string::npos);
+      }
+    }
+    CAPTURE(program);
+    CHECK(num_devices > 0);
+  }
+}
+
+TEST_CASE("A program changes what depends on it, and nothing else") {
+  const Cluster known = read_cluster("a100-80x8x64"),
+                megatron = read_cluster("a100-80x8x64", "megatron-2022");
+  CHECK(known.program.empty());
+  CHECK(megatron.name == known.name);
+  CHECK(megatron.product_efficiency[kBf16] < known.product_efficiency[kBf16]);
+  CHECK(megatron.memory_efficiency < known.memory_efficiency);
+  CHECK(megatron.launch_seconds > known.launch_seconds);
+  CHECK((megatron.attention_forward_score_bytes == 8 && !megatron.recomputes_attention));
+  CHECK(megatron.product_flops == known.product_flops);
+  CHECK(megatron.memory_bandwidth == known.memory_bandwidth);
+  CHECK(megatron.node_link.rate() == known.node_link.rate());
+  CHECK(megatron.network.rate() == known.network.rate());
+}
+
+TEST_CASE("A program is like another, and knows devices by name or by what they begin with") {
+  const Cluster selective = read_cluster("a100-80", "megatron-2022-selective"),
+                megatron = read_cluster("a100-80", "megatron-2022");
+  CHECK(selective.recomputes_attention);
+  CHECK(selective.launch_seconds == megatron.launch_seconds);
+  CHECK(selective.program == "megatron-2022-selective");
+
+  const std::string text = R"({"about": "p", "launch_seconds": 1e-5, "devices": {
+      "a100": {"memory_efficiency": 0.5}, "a100-40": {"memory_efficiency": 0.6}}})";
+  CHECK(run_as(text, "a100-80x8").memory_efficiency == 0.5);
+  CHECK(run_as(text, "a100-40x8").memory_efficiency == 0.6);
+  CHECK(run_as(text).launch_seconds == 1e-5);
+  const TestFolder folder;  // a cluster's file that is like a device
+  const std::string file = folder.write("c.json", R"({"like": "a100-80", "devices_per_node": 4})");
+  CHECK(run_as(text, file).memory_efficiency == 0.5);
+}
+
+TEST_CASE("Attention's efficiency is the forward's, and the backward's keeps its ratio") {
+  const Cluster known = read_cluster("a100-80x8");
+  const Cluster other = run_as(R"({"about": "p", "attention_efficiency": 0.48})");
+  CHECK(other.attention_forward_efficiency == 0.48);
+  CHECK(other.attention_backward_efficiency / other.attention_forward_efficiency ==
+        Approx(known.attention_backward_efficiency / known.attention_forward_efficiency));
+}
+
+TEST_CASE("A wrong program is refused in one line") {
+  CHECK(refusal(R"({"about": "p", "recomputes_attention": true})") == "");
+  CHECK(refusal("{}") == "\"about\": is missing");
+  CHECK(refusal(R"({"about": "p", "clock": 1e9})") == "\"clock\": is no known key");
+  CHECK(refusal(R"({"about": "p", "memory_efficiency": 1.5})") ==
+        "\"memory_efficiency\": expected a number above 0, at most 1, got 1.5");
+  CHECK(refusal(R"({"about": "p", "attention_forward_score_bytes": 8})") ==
+        "\"attention_forward_score_bytes\": and attention_backward_score_bytes go together");
+  CHECK(refusal(R"({"about": "p", "devices": []})") == "\"devices\": expected an object");
+  CHECK(refusal(R"({"about": "p", "devices": {"a100": 1}})") == "\"a100\": expected an object");
+  CHECK(refusal(R"({"about": "p", "devices": {"a100": {"clock": 1}}})") ==
+        "\"clock\": is no known key");
+  CHECK(refusal(R"({"about": "p", "devices": {"a100-40": {}, "h100": {}}})") ==
+        "\"devices\": has a100-40, h100, not NVIDIA A100 SXM 80 GB");
+  CHECK(refusal(R"({"about": "p", "like": "./p.json"})") == "\"like\": expected a known program");
+  CHECK(refusal(R"({"about": "p", "like": "q"})")
+            .starts_with("unknown program \"q\"; known are bloom, flash-attention-2, "));
+  const TestFolder folder;
+  const std::string measured = folder.write("c.json", R"({"like": "a100-80", "kernels": [
+      {"name": "gelu_forward", "dtype": "fp32", "busy_ranks": 1, "bytes": 8, "seconds": 1}]})");
+  CHECK_THROWS_WITH(read_cluster(measured, "megatron-2022"),
+                    "program \"megatron-2022\": " + quoted_name(measured) +
+                        " has measured kernels, which are the lessons'");
+  CHECK_THROWS_WITH(read_cluster("h100x8", "megatron-2022"),
+                    "program megatron-2022: \"devices\": has a100, not NVIDIA H100 SXM 80 GB");
+}
+
+}  // namespace
+}  // namespace ladder
