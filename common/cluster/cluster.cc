@@ -23,7 +23,7 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr size_t kMostFileBytes = 10'000'000;
-constexpr std::string_view kNetworks = "networks", kPrograms = "programs";
+constexpr std::string_view kNetworks = "networks", kPrograms = "programs", kOwnProgram = "ladder";
 
 bool is_path(const std::string& name) {
   return name.find('/') != std::string::npos || name.ends_with(".json");
@@ -101,7 +101,7 @@ Cluster known_device(const std::string& device, const std::string& where) {
 }
 
 void run_program(Cluster& cluster, const std::string& program) {
-  if (!cluster.kernels.empty()) {
+  if (!cluster.kernels.empty() && program != kOwnProgram) {
     throw UserError(concat("program ", quoted_name(program), ": ", quoted_name(cluster.name),
                            " has measured kernels, which are the lessons'"));
   }

@@ -137,6 +137,14 @@ TEST_CASE("mpirun: what version 5 says, and with which status, where a peer or a
   CHECK_THAT(cut.err, StartsWith("error: host b no longer answers"));
   CHECK(std::ranges::count(cut.err, '\n') == 1);
   CHECK(cut.status == 1);
+  // A daemon may say that it has no way to mpirun before mpirun says that the daemon is gone.
+  const ProcessResult told =
+      run_with("cat >&2 <<end\nerror: host b cannot reach mpirun at port 9: a firewall\n" + rule +
+               "\nORTE has lost communication with a remote daemon.\n\n"
+               "  Remote daemon: [a-9@0,2] on node b\n" +
+               rule + "\nend\nexit 205\n");
+  CHECK(told.err == "error: host b cannot reach mpirun at port 9: a firewall\n");
+  CHECK(told.status == 1);
   // Without such words nothing is added.
   const ProcessResult good = run_with("echo '[a:00012] *** a line of the program' >&2\n");
   CHECK(good.err == "[a:00012] *** a line of the program\n");

@@ -111,8 +111,10 @@ void check_distinct(const RunConfig& config, const Corpus& corpus) {
   check_outputs(config, inputs);
 }
 
-void check_distinct(const RunConfig& config, const std::string& cluster) {
-  check_outputs(config, {{"--config", config.flags_file}, {"--cluster", cluster}});
+void check_distinct(const RunConfig& config, const std::string& cluster,
+                    const std::string& program) {
+  check_outputs(config,
+                {{"--config", config.flags_file}, {"--cluster", cluster}, {"--program", program}});
 }
 
 void check_drawing(const std::string& path, bool is_virtual, const LessonInfo& lesson) {

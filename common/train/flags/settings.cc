@@ -68,6 +68,7 @@ std::map<std::string, ComparedBy, std::less<>> make_flags_without_setting() {
       {"--no-numa", nothing},
       // The virtual device has no state.
       {"--cluster", nothing},
+      {"--program", nothing},
       {"--breakdown", nothing},
       {"--ranks", nothing},
       // In lesson 17 they say when ranks end and where they write.

@@ -121,15 +121,18 @@ TEST_CASE("every file of a folder of weights is an input") {
   CHECK_THAT(fault(config), ContainsSubstring(" and --tokenizer "));
 }
 
-TEST_CASE("no output of simulated ranks is the description of their cluster") {
+TEST_CASE("no output of simulated ranks is the description of their cluster or program") {
   const TestFolder folder;
   RunConfig config = outputs("", "", folder.write("cluster.json", "{}"));
   const std::string cluster = folder / "./cluster.json";
-  CHECK_THROWS_WITH(check_distinct(config, cluster),
+  CHECK_THROWS_WITH(check_distinct(config, cluster, ""),
                     "--trace " + config.trace + " and --cluster " + cluster +
                         " are the same file; give the output a name of its own");
+  CHECK_THROWS_WITH(check_distinct(config, "h100", cluster),
+                    "--trace " + config.trace + " and --program " + cluster +
+                        " are the same file; give the output a name of its own");
   config.trace = folder / "trace";
-  CHECK_NOTHROW(check_distinct(config, cluster));
+  CHECK_NOTHROW(check_distinct(config, cluster, cluster));
 }
 
 TEST_CASE("no output lies in a checkpoint") {
