@@ -29,12 +29,6 @@ bool is_path(const std::string& name) {
   return name.find('/') != std::string::npos || name.ends_with(".json");
 }
 
-std::string names_of(const std::vector<std::string>& names) {
-  std::string text;
-  for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
-  return text;
-}
-
 // Returns all known devices, each an object, and beside them all networks and all programs.
 const Json& known() {
   static const Json json =
@@ -89,7 +83,7 @@ Cluster known_device(const std::string& device, const std::string& where) {
   const std::vector<std::string> devices = known_devices();
   if (std::ranges::find(devices, device) == devices.end()) {
     throw UserError(concat(where, ": unknown device ", quoted_name(device), "; known are ",
-                           names_of(devices), "; a path has a slash or ends in .json"));
+                           listed(devices), "; a path has a slash or ends in .json"));
   }
   const auto join = [&](Cluster& cluster, const std::string& network) {
     join_network(cluster, network, where);
@@ -117,7 +111,7 @@ void run_program(Cluster& cluster, const std::string& program) {
                   {.where = concat("program ", program), .sources_required = true}, like);
   } else {
     throw UserError(concat("unknown program ", quoted_name(program), "; known are ",
-                           names_of(known_programs()), "; a path has a slash or ends in .json"));
+                           listed(known_programs()), "; a path has a slash or ends in .json"));
   }
   cluster.program = program;
 }

@@ -288,9 +288,9 @@ void apply_program(Cluster& cluster, const Json& json, const ClusterFileContext&
   const std::string kind = cluster.like.substr(0, cluster.like.find('-'));  // of a100-40: a100
   const std::string key = devices.contains(cluster.like) ? cluster.like : kind;
   if (!devices.contains(key)) {
-    std::string names;
-    for (const auto& [name, values] : devices.items()) names += (names.empty() ? "" : ", ") + name;
-    refuse(context, "devices", "has ", names, ", not ", cluster.device);
+    std::vector<std::string> names;
+    for (const auto& [name, values] : devices.items()) names.push_back(name);
+    refuse(context, "devices", "has ", listed(names), ", not ", cluster.device);
   }
   if (!devices.at(key).is_object()) refuse(context, key, "expected an object");
   check_keys(devices.at(key), kProgramKeys, context);

@@ -120,7 +120,8 @@ bool has_limits(const PlanFlags& flags) {
 
 void check_together(const PlanFlags& flags) {
   const bool is_measured = !flags.measured.empty();
-  if (is_measured == !(flags.cluster + flags.program).empty()) {
+  const bool is_simulated = !flags.cluster.empty() || !flags.program.empty();
+  if (is_measured == is_simulated) {
     throw UserError(is_measured ? "--measured: leave out --cluster and --program"
                                 : "--cluster is required, such as --cluster h100x8; see --help");
   }
