@@ -113,7 +113,7 @@ void run_program(Cluster& cluster, const std::string& program) {
     throw UserError(concat("unknown program ", quoted_name(program), "; known are ",
                            listed(known_programs()), "; a path has a slash or ends in .json"));
   }
-  cluster.program = program;
+  cluster.program.name = program;
 }
 
 // Removes the known device that a name begins with and returns it. If there is none, removes all.

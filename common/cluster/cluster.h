@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "common/cluster/program.h"
 #include "common/grid/traffic.h"
 #include "kernels/runtime/dtype.h"
 
@@ -58,11 +59,11 @@ struct NetworkPoint {
 // `num_nodes` equal nodes with `devices_per_node` devices each. A rank has one device. Ranks fill
 // the nodes in order. Seconds, bytes, and operations or bytes a second.
 struct Cluster {
-  std::string name = {};     // "a100-80x8x64", or the path of its file
-  std::string device = {};   // "NVIDIA A100 SXM 80 GB"
-  std::string like = {};     // the known device that it has values of, "a100-80"; empty: none
-  std::string program = {};  // whose kernels it runs, "megatron-2022"; empty: the lessons'
-  bool is_cpu = false;       // the ranks of a node share its cores, and the device is the host
+  std::string name = {};      // "a100-80x8x64", or the path of its file
+  std::string device = {};    // "NVIDIA A100 SXM 80 GB"
+  std::string like = {};      // the known device that it has values of, "a100-80"; empty: none
+  OtherProgram program = {};  // whose kernels it runs
+  bool is_cpu = false;        // the ranks of a node share its cores, and the device is the host
   size_t devices_per_node = 1, num_nodes = 1;
 
   // A device. On a CPU the rates are those of a node, which its busy ranks share.
@@ -76,10 +77,6 @@ struct Cluster {
   // The parts of these rates that kernels reach on large shapes; of products by DType.
   std::array<double, 5> product_efficiency = {};
   double attention_forward_efficiency = 0, attention_backward_efficiency = 0;
-  // Of a program whose attention is not one kernel: the bytes that softmax, mask and dropout move
-  // for each score of a query and a key. 0: it is one kernel, with the efficiencies above.
-  double attention_forward_score_bytes = 0, attention_backward_score_bytes = 0;
-  bool recomputes_attention = false;  // such a program's backward first runs attention again
   double memory_efficiency = 0;
   // What only tools/measure/roofline needs. 0 or empty: the file does not say.
   double clock = 0;                   // cycles a second

@@ -59,10 +59,6 @@ constexpr Field kFields[] = {
        c.attention_backward_efficiency *= v / c.attention_forward_efficiency;
        c.attention_forward_efficiency = v;
      }},
-    {"attention_forward_score_bytes", NumberRange::rate, Needed::optional,
-     [](Cluster& c, double v) { c.attention_forward_score_bytes = v; }},
-    {"attention_backward_score_bytes", NumberRange::rate, Needed::optional,
-     [](Cluster& c, double v) { c.attention_backward_score_bytes = v; }},
     {"vector_flops", NumberRange::rate, Needed::always,
      [](Cluster& c, double v) { c.vector_flops = v; }},
     {"memory_bandwidth", NumberRange::rate, Needed::always,
@@ -112,27 +108,16 @@ constexpr Field kFields[] = {
     {"host_flops", NumberRange::rate, Needed::gpu, [](Cluster& c, double v) { c.host_flops = v; }},
 };
 
-// The keys that are true or false.
-constexpr std::pair<const char*, bool Cluster::*> kSwitches[] = {
-    {"node_link_shared", &Cluster::node_link_shared},
-    {"recomputes_attention", &Cluster::recomputes_attention}};
+// The one that is true or false.
+constexpr const char* kNodeLinkShared = "node_link_shared";
 
 // The efficiencies of the network by the number of nodes.
 constexpr const char* kNetworkPoints = "network_efficiencies";
 
 // The keys with other values than these.
-constexpr const char* kOtherKeys[] = {"like",     "device",  "kind",        "network",
-                                      "emulated", "kernels", "collectives", kNetworkPoints};
-
-// The keys above that a program's file may have, too: they depend on whose kernels run.
-const std::set<std::string> kProgramKeys = {"product_efficiency",
-                                            "memory_efficiency",
-                                            "attention_efficiency",
-                                            "launch_seconds",
-                                            "least_kernel_seconds",
-                                            "attention_forward_score_bytes",
-                                            "attention_backward_score_bytes",
-                                            "recomputes_attention"};
+constexpr const char* kOtherKeys[] = {"like",        "device",       "kind",
+                                      "network",     "emulated",     "kernels",
+                                      "collectives", kNetworkPoints, kNodeLinkShared};
 
 KernelPoint kernel_point(const Json& json, const ClusterFileContext& context) {
   check_keys(json, {"name", "dtype", "busy_ranks", "m", "n", "k", "flops", "bytes", "seconds"},
@@ -219,30 +204,19 @@ void share_host(Cluster& cluster) {
                        .efficiency = cluster.memory_efficiency};
 }
 
-// Sets the values that the object has of the keys with numbers and of the switches.
+}  // namespace
+
 void set_values(Cluster& cluster, const Json& json, const ClusterFileContext& context) {
   for (const auto& [key, range, needed, set] : kFields) {
     if (!json.contains(key)) continue;
     if (needed == Needed::gpu && cluster.is_cpu) refuse(context, key, "is for GPUs only");
     set(cluster, number_in(json, key, range, context));
   }
-  if ((cluster.attention_forward_score_bytes > 0) != (cluster.attention_backward_score_bytes > 0)) {
-    refuse(context, "attention_forward_score_bytes",
-           "and attention_backward_score_bytes go together");
-  }
-  for (const auto& [key, member] : kSwitches) {
-    if (!json.contains(key)) continue;
-    if (!json.at(key).is_boolean()) refuse(context, key, "expected true or false");
-    cluster.*member = json.at(key).get<bool>();
-  }
 }
-
-}  // namespace
 
 Cluster parse_cluster(const Json& json, const ClusterFileContext& context) {
   std::set<std::string> known(std::begin(kOtherKeys), std::end(kOtherKeys));
   for (const Field& field : kFields) known.insert(field.key);
-  for (const auto& [key, member] : kSwitches) known.insert(key);
   check_keys(json, known, context);
   const bool inherits = json.contains("like");
   Cluster cluster = inherits ? context.like(text_of(json, "like", context)) : Cluster{};
@@ -263,6 +237,9 @@ Cluster parse_cluster(const Json& json, const ClusterFileContext& context) {
     if (must && !inherits && !json.contains(key)) refuse(context, key, "is missing");
   }
   set_values(cluster, json, context);
+  if (json.contains(kNodeLinkShared)) {
+    cluster.node_link_shared = switch_in(json, kNodeLinkShared, context);
+  }
   if (json.contains(kNetworkPoints)) {
     cluster.network_points = network_points_in(json, kNetworkPoints, context);
   }
@@ -272,29 +249,6 @@ Cluster parse_cluster(const Json& json, const ClusterFileContext& context) {
   parse_collectives(cluster, json, measured);
   if (cluster.is_cpu) share_host(cluster);
   return cluster;
-}
-
-void apply_program(Cluster& cluster, const Json& json, const ClusterFileContext& context,
-                   const std::function<void(const std::string&)>& like) {
-  std::set<std::string> known = kProgramKeys;
-  known.insert({"about", "like", "devices"});
-  check_keys(json, known, context);
-  text_of(json, "about", context);
-  if (json.contains("like")) like(text_of(json, "like", context));
-  set_values(cluster, json, context);
-  if (!json.contains("devices")) return;
-  const Json& devices = json.at("devices");
-  if (!devices.is_object()) refuse(context, "devices", "expected an object");
-  const std::string kind = cluster.like.substr(0, cluster.like.find('-'));  // of a100-40: a100
-  const std::string key = devices.contains(cluster.like) ? cluster.like : kind;
-  if (!devices.contains(key)) {
-    std::vector<std::string> names;
-    for (const auto& [name, values] : devices.items()) names.push_back(name);
-    refuse(context, "devices", "has ", listed(names), ", not ", cluster.device);
-  }
-  if (!devices.at(key).is_object()) refuse(context, key, "expected an object");
-  check_keys(devices.at(key), kProgramKeys, context);
-  set_values(cluster, devices.at(key), context);
 }
 
 }  // namespace ladder

@@ -23,6 +23,9 @@ struct ClusterFileContext {
 // has to be.
 Cluster parse_cluster(const nlohmann::json& json, const ClusterFileContext& context);
 
+// Sets the numbers that the object has keys for. Throws a UserError as parse_cluster() does.
+void set_values(Cluster& cluster, const nlohmann::json& json, const ClusterFileContext& context);
+
 // Sets what the JSON object of a program's file says of this cluster: first the values of the known
 // program that it is "like", by `like`, then those for all devices, then those for cluster.like
 // (or what it has before its "-": those of "a100" are for "a100-40" and "a100-80"). Throws a

@@ -48,6 +48,11 @@ double number_in(const Json& json, const char* key, NumberRange range,
   return number;
 }
 
+bool switch_in(const Json& json, const char* key, const ClusterFileContext& context) {
+  if (!json.at(key).is_boolean()) refuse(context, key, "expected true or false");
+  return json.at(key).get<bool>();
+}
+
 std::string text_of(const Json& json, const char* key, const ClusterFileContext& context) {
   if (!json.contains(key)) refuse(context, key, "is missing");
   const Json& value = json.at(key);

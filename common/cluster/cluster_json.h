@@ -45,6 +45,8 @@ void check_keys(const Json& json, const std::set<std::string>& known,
 // none.
 double number_in(const Json& json, const char* key, NumberRange range,
                  const ClusterFileContext& context);
+// Returns json[key], true or false. Throws a UserError if it is something else.
+bool switch_in(const Json& json, const char* key, const ClusterFileContext& context);
 // Returns json[key], a text: "ring", or {"value": "ring", ...}. Throws a UserError if it is missing
 // or something else.
 std::string text_of(const Json& json, const char* key, const ClusterFileContext& context);

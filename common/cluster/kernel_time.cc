@@ -116,21 +116,22 @@ double product_seconds(const Cluster& cluster, size_t m, size_t n, size_t k, DTy
 // memory or read them, and what is done with scores between the products. They are computed for
 // masked pairs, too, which call.cost leaves out, since the one kernel leaves them out.
 double unfused_attention_seconds(const Cluster& cluster, const KernelCall& call, bool backward) {
+  const OtherProgram& program = cluster.program;
   const double scores = 2 * call.cost.other_flops, memory = memory_rate(cluster);
   // The one kernel's backward has five products, since it computes the scores again.
   const double flops = 2 * call.cost.product_flops / (backward ? 5 : 2);  // of a product
   const double rate = positive_flops(cluster, call.dtype) *
                       cluster.product_efficiency[static_cast<size_t>(call.dtype)];
   const double product = std::max(flops / rate, scores * number_of(size_of(call.dtype)) / memory);
-  const double forward = 2 * product + scores * cluster.attention_forward_score_bytes / memory;
+  const double forward = 2 * product + scores * program.attention_forward_score_bytes / memory;
   if (!backward) return forward;
-  return (cluster.recomputes_attention ? forward : 0) + 4 * product +
-         scores * cluster.attention_backward_score_bytes / memory;
+  return (program.recomputes_attention ? forward : 0) + 4 * product +
+         scores * program.attention_backward_score_bytes / memory;
 }
 
 bool is_unfused_attention(const Cluster& cluster, const KernelCall& call) {
   const std::string_view name = call.name;
-  return cluster.attention_forward_score_bytes > 0 &&
+  return cluster.program.attention_forward_score_bytes > 0 &&
          (name == "attention_forward" || name == "attention_backward");
 }
 
@@ -233,8 +234,11 @@ double kernel_seconds(const Cluster& cluster, const KernelCall& call, size_t bus
     const double flops = positive_flops(cluster, call.dtype) * part_of_peak(cluster, call);
     seconds = std::max(seconds, cost.product_flops / flops);
   }
+  const KernelsInstead& instead = cluster.program.instead_of(call.name);
+  const double moved = cost.m > 0 ? number_of(cost.m * cost.n * size_of(call.dtype)) : cost.bytes();
+  seconds += instead.more_bytes * moved / memory_rate(cluster);
   const double sharers = cluster.is_cpu ? number_of(std::max<size_t>(busy_ranks, 1)) : 1;
-  return cluster.least_kernel_seconds + sharers * seconds;
+  return instead.launches * cluster.least_kernel_seconds + sharers * seconds;
 }
 
 double product_efficiency(const Cluster& cluster, size_t m, size_t n, size_t k, DType dtype) {

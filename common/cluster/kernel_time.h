@@ -12,8 +12,9 @@ namespace ladder {
 // If the cluster has points measured for this kernel in this dtype, they are interpolated. Else
 //   least_kernel_seconds + max(product_flops / (peak * efficiency), other_flops / vector_flops,
 //                              bytes / (memory_bandwidth * memory_efficiency))
-// [Williams, Waterman, Patterson 2009]. `busy_ranks` ranks of the node compute at the same time; it
-// matters only on a CPU, whose cores and memory they share.
+// [Williams, Waterman, Patterson 2009]; and cluster.program says which kernels run instead of it,
+// with as many gaps and with more bytes. `busy_ranks` ranks of the node compute at the same time;
+// it matters only on a CPU, whose cores and memory they share.
 //
 // Throws a UserError if the device has no products in this dtype.
 double kernel_seconds(const Cluster& cluster, const KernelCall& call, size_t busy_ranks = 1);

@@ -30,6 +30,10 @@ double ClusterTimes::copy_seconds(DeviceType to, DeviceType from, size_t bytes) 
 
 double ClusterTimes::launch_seconds() const { return cluster_.launch_seconds; }
 
+double ClusterTimes::launches(const KernelCall& call) const {
+  return cluster_.program.instead_of(call.name).launches;
+}
+
 double ClusterTimes::collective_seconds(Collective collective, const std::vector<size_t>& ranks,
                                         size_t bytes) const {
   GroupPlacement placement = placement_of(cluster_, ranks);

@@ -15,10 +15,12 @@ class ClusterTimes final : public TimeModel {
   // REQUIRES: the cluster has a device for each of the ranks, and outlives this object.
   ClusterTimes(const Cluster& cluster, size_t num_ranks);
 
+  const Cluster& cluster() const { return cluster_; }
   DeviceType device() const override;
   double kernel_seconds(DeviceType device, const KernelCall& call) const override;
   double copy_seconds(DeviceType to, DeviceType from, size_t bytes) const override;
   double launch_seconds() const override;
+  double launches(const KernelCall& call) const override;
   double collective_seconds(Collective collective, const std::vector<size_t>& ranks,
                             size_t bytes) const override;
   double message_seconds(size_t from, size_t to, size_t bytes) const override;

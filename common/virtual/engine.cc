@@ -131,12 +131,15 @@ void Engine::remove_stream(StreamId stream) noexcept {
   devices_.remove_stream(stream);
 }
 
-// Returns the time at which the host has queued one more operation for a device.
-double Engine::queued() { return ranks_[running_].host += model_.launch_seconds(); }
+// Returns the time at which the host has queued so many more operations for a device.
+double Engine::queued(double launches) {
+  return ranks_[running_].host += launches * model_.launch_seconds();
+}
 
-void Engine::add_work(StreamId stream, const char* name, Port port, double seconds) {
+void Engine::add_work(StreamId stream, const char* name, Port port, double seconds,
+                      double launches) {
   if (device_of_[stream] != DeviceType::cpu) {
-    return devices_.add_work(stream, queued(), name, port, seconds);
+    return devices_.add_work(stream, queued(launches), name, port, seconds);
   }
   devices_.add_work(stream, ranks_[running_].host, name, port, seconds);
   synchronize(stream);
@@ -147,7 +150,7 @@ void Engine::launch(StreamId stream, const KernelCall& call) {
   const Port port = device == model_.device() ? Port::compute : Port::host;
   ranks_[running_].product_flops += call.cost.product_flops;
   if (launch_observer_) launch_observer_(running_, stream, call);
-  add_work(stream, call.name, port, model_.kernel_seconds(device, call));
+  add_work(stream, call.name, port, model_.kernel_seconds(device, call), model_.launches(call));
 }
 
 void Engine::copy(StreamId stream, const TensorView& to, const ConstTensorView& from) {
@@ -155,7 +158,7 @@ void Engine::copy(StreamId stream, const TensorView& to, const ConstTensorView& 
   const Port port = device != from.device()     ? Port::copy
                     : device == model_.device() ? Port::compute
                                                 : Port::host;
-  add_work(stream, "copy", port, model_.copy_seconds(device, from.device(), from.num_bytes()));
+  add_work(stream, "copy", port, model_.copy_seconds(device, from.device(), from.num_bytes()), 1);
 }
 
 Engine::MarkId Engine::record(StreamId stream) {
@@ -211,7 +214,7 @@ void Engine::communicate(StreamId stream, GroupId id, size_t rank, Collective co
   const uint64_t channel = message ? channel_between(from, to, size) : kAll;
   const size_t number = state.num_calls[channel * size + rank]++;
   const size_t members = message ? 2 : size;
-  const double issued = device_of_[stream] == DeviceType::cpu ? ranks_[running_].host : queued();
+  const double issued = device_of_[stream] == DeviceType::cpu ? ranks_[running_].host : queued(1);
 
   const auto [found, is_new] = state.open.try_emplace({channel, number});
   Open& open = found->second;

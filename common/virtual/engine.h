@@ -95,8 +95,8 @@ class Engine final : public Simulation {
     std::map<std::pair<uint64_t, size_t>, Open> open;  // by channel and number
   };
 
-  void add_work(StreamId stream, const char* name, Port port, double seconds);
-  double queued();
+  void add_work(StreamId stream, const char* name, Port port, double seconds, double launches);
+  double queued(double launches);
   void resume(size_t rank);
   void abandon();
   std::string deadlock() const;

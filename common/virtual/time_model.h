@@ -32,6 +32,8 @@ class TimeModel {
   virtual double copy_seconds(DeviceType to, DeviceType from, size_t bytes) const = 0;
   // What the host needs to queue an operation for a device.
   virtual double launch_seconds() const = 0;
+  // How many operations a kernel's call is: more than 1 if it stands for several kernels.
+  virtual double launches(const KernelCall&) const { return 1; }
   // A collective between these ranks of the world; `bytes` are those of the full vector.
   virtual double collective_seconds(Collective collective, const std::vector<size_t>& ranks,
                                     size_t bytes) const = 0;

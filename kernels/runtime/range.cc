@@ -16,7 +16,9 @@ Range::Range(std::string_view what, std::string_view of) {
 
 Range::Range(const Stream& stream, std::string_view what, std::string_view of) : Range(what, of) {
   observer_ = stream.observer();
-  if (observer_ != nullptr) begin_ = Clock::now();
+  if (observer_ == nullptr) return;
+  observer_->on_begin({text_.data(), size_});
+  begin_ = Clock::now();
 }
 
 Range::~Range() {

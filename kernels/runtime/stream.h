@@ -22,6 +22,8 @@ class Event;
 class StreamObserver {
  public:
   virtual ~StreamObserver() = default;
+  // Called when the host is about to queue work called `name`, by the thread that will.
+  virtual void on_begin(std::string_view name) { static_cast<void>(name); }
   // Called when the host has queued work called `name`, between two times, by the thread that did.
   virtual void on_range(std::string_view name, Time begin, Time end) = 0;
 };

@@ -22,7 +22,7 @@ namespace {
 
 std::vector<std::string> virtual_flags(const Candidate& candidate, const PlanRequest& request) {
   std::vector<std::string> flags = {"--device", "virtual", "--cluster", request.cluster_name};
-  const std::string& program = request.cluster.program;
+  const std::string& program = request.cluster.program.name;
   if (!program.empty()) flags.insert(flags.end(), {"--program", program});
   if (candidate.lesson != "01_single_gpu") {
     flags.insert(flags.end(), {"--ranks", concat(candidate.num_ranks())});

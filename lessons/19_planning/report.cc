@@ -82,7 +82,8 @@ std::string request_text(const PlanRequest& request, const ModelConfig& model) {
                 with_commas(model.sequence_length), " tokens a step, ", request.dtype, "\n",
                 counted(request.num_ranks, "rank"), " of ", cluster.device, " with ",
                 gib(cluster.device_memory), " GiB, ", cluster.devices_per_node, " in a node (",
-                cluster.name, ")", cluster.program.empty() ? "" : ", as " + cluster.program, "\n");
+                cluster.name, ")",
+                cluster.program.name.empty() ? "" : ", as " + cluster.program.name, "\n");
 }
 
 std::string plans_text(const SearchResult& result, const PlanRequest& request,

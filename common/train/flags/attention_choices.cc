@@ -35,8 +35,8 @@ void check_objective(const RunConfig& config, const ProcessGrid& grid, const Clu
         "--objective masked: ranks that share sequences pass on keys for a causal mask; take "
         "--context-parallel-size 1");
   }
-  if (cluster != nullptr && cluster->attention_forward_score_bytes > 0) {
-    throw UserError("--objective masked: the cluster's attention was measured with a causal mask");
+  if (cluster != nullptr && cluster->program.attention_forward_score_bytes > 0) {
+    throw UserError("--objective masked: the program's attention was counted with a causal mask");
   }
 }
 

@@ -18,6 +18,7 @@
 #include "common/train/report/timeline.h"
 #include "common/train/report/trace.h"
 #include "common/train/report/unit_times.h"
+#include "common/train/run/pass_waits.h"
 #include "common/train/run/simulated_rank.h"
 #include "common/train/trainer/full_tensors.h"
 #include "common/virtual/cluster_times.h"
@@ -80,8 +81,9 @@ VirtualRun::VirtualRun(const Program& program, const RunConfig& config, const Cl
   state_ = std::make_unique<State>(program, config, cluster, num_ranks, breakdown);
   State& s = *state_;
   check_distinct(s.config, s.corpus);
-  s.config.simulated = concat("virtual: ", cluster.device, " (", one_line(cluster.name), ")",
-                              cluster.program.empty() ? "" : ", as " + one_line(cluster.program));
+  s.config.simulated =
+      concat("virtual: ", cluster.device, " (", one_line(cluster.name), ")",
+             cluster.program.name.empty() ? "" : ", as " + one_line(cluster.program.name));
   if (s.config.device_memory == 0) s.config.device_memory = cluster.device_memory;
   s.config.peak_flops = cluster.product_flops[static_cast<size_t>(config.dtype)] *
                         cluster.num_peaks(num_ranks) / number_of(num_ranks);
@@ -135,6 +137,8 @@ void VirtualRun::State::take_step(Rank& rank, const TrainerContext& context,
     const Time begin = Clock::now();
     if (!config.trace.empty() || is_drawn(rank)) rank.trace.emplace();
     if (shows_breakdown || rank.trace) observe_units(rank, context.stream);
+    std::optional<PassWaits> waits;
+    if (times.cluster().program.host_waits_for_passes) waits.emplace(context.stream);
     trainer->step();
     context.stream.synchronize();
     if (rank.units) rank.units->finish();

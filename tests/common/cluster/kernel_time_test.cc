@@ -65,8 +65,8 @@ KernelCall attention(const char* name, double num_products) {
 
 TEST_CASE("attention that is not one kernel computes all pairs and moves their scores") {
   Cluster gpu = small_gpu();
-  gpu.attention_forward_score_bytes = 8;
-  gpu.attention_backward_score_bytes = 9;
+  gpu.program.attention_forward_score_bytes = 8;
+  gpu.program.attention_backward_score_bytes = 9;
   const double pairs = 2 * 3 * 100 * 100, flops = 2 * 40 * pairs;  // of a product
   const double forward = 2 * flops / 8e11 + 8 * pairs / 9e10;
   const double backward = 4 * flops / 8e11 + 9 * pairs / 9e10;
@@ -75,7 +75,7 @@ TEST_CASE("attention that is not one kernel computes all pairs and moves their s
   };
   CHECK(seconds("attention_forward", 2) == Approx(forward));
   CHECK(seconds("attention_backward", 5) == Approx(backward));
-  gpu.recomputes_attention = true;
+  gpu.program.recomputes_attention = true;
   CHECK(seconds("attention_backward", 5) == Approx(forward + backward));
   // A product takes as long as its scores take to be written or read, if that is longer.
   gpu.product_flops.fill(1e14);
@@ -83,6 +83,18 @@ TEST_CASE("attention that is not one kernel computes all pairs and moves their s
   gpu.product_flops.fill(1e12);
   // A ring's attention of one block has no causal half, and is one kernel everywhere.
   CHECK(seconds("attention_of_tile_forward", 2) == Approx(2 * 40 * pairs / 2 * 2 / 5e11));
+}
+
+TEST_CASE("another program runs more kernels, which move more") {
+  Cluster gpu = small_gpu();
+  gpu.program.kernels = {{.kernel = "add", .launches = 3, .more_bytes = 0.5},
+                         {.kernel = "matmul", .launches = 2, .more_bytes = 3}};
+  CHECK(kernel_seconds(gpu, moving("add", 9e10)) == Approx(3e-3 + 1.5));
+  CHECK(kernel_seconds(gpu, moving("scale", 9e10)) == Approx(1e-3 + 1));
+  // Of a product, three times the bytes of its result, which are 4 an element.
+  const double alone = kernel_seconds(small_gpu(), product(1000, 256, 100000)) - 1e-3;
+  CHECK(kernel_seconds(gpu, product(1000, 256, 100000)) ==
+        Approx(2e-3 + alone + 3 * 4 * 1000 * 256 / 9e10));
 }
 
 TEST_CASE("tiles of a product come in waves") {

@@ -37,7 +37,7 @@ TEST_CASE("Every known program runs on some device, and its numbers have sources
     for (const std::string& device : known_devices()) {
       try {
         const Cluster cluster = read_cluster(device, program);
-        CHECK(cluster.program == program);
+        CHECK(cluster.program.name == program);
         ++num_devices;
       } catch (const UserError& error) {
         CHECK(std::string(error.what()).find("\"devices\": has ") != std::string::npos);
@@ -51,12 +51,16 @@ TEST_CASE("Every known program runs on some device, and its numbers have sources
 TEST_CASE("A program changes what depends on it, and nothing else") {
   const Cluster known = read_cluster("a100-80x8x64"),
                 megatron = read_cluster("a100-80x8x64", "megatron-2022");
-  CHECK(known.program.empty());
+  CHECK(known.program.name.empty());
   CHECK(megatron.name == known.name);
   CHECK(megatron.product_efficiency[kBf16] < known.product_efficiency[kBf16]);
   CHECK(megatron.memory_efficiency < known.memory_efficiency);
   CHECK(megatron.launch_seconds > known.launch_seconds);
-  CHECK((megatron.attention_forward_score_bytes == 8 && !megatron.recomputes_attention));
+  const OtherProgram& program = megatron.program;
+  CHECK((program.attention_forward_score_bytes == 8 && !program.recomputes_attention));
+  CHECK((program.host_waits_for_passes && !known.program.host_waits_for_passes));
+  CHECK(program.instead_of("matmul_residual").launches == 2);
+  CHECK(known.program.instead_of("matmul_residual").launches == 1);
   CHECK(megatron.product_flops == known.product_flops);
   CHECK(megatron.memory_bandwidth == known.memory_bandwidth);
   CHECK(megatron.node_link.rate() == known.node_link.rate());
@@ -66,9 +70,10 @@ TEST_CASE("A program changes what depends on it, and nothing else") {
 TEST_CASE("A program is like another, and knows devices by name or by what they begin with") {
   const Cluster selective = read_cluster("a100-80", "megatron-2022-selective"),
                 megatron = read_cluster("a100-80", "megatron-2022");
-  CHECK(selective.recomputes_attention);
+  CHECK(selective.program.recomputes_attention);
   CHECK(selective.launch_seconds == megatron.launch_seconds);
-  CHECK(selective.program == "megatron-2022-selective");
+  CHECK(selective.program.name == "megatron-2022-selective");
+  CHECK(selective.program.kernels.size() == megatron.program.kernels.size());
 
   const std::string text = R"({"about": "p", "launch_seconds": 1e-5, "devices": {
       "a100": {"memory_efficiency": 0.5}, "a100-40": {"memory_efficiency": 0.6}}})";
@@ -88,7 +93,26 @@ TEST_CASE("Attention's efficiency is the forward's, and the backward's keeps its
         Approx(known.attention_backward_efficiency / known.attention_forward_efficiency));
 }
 
+TEST_CASE("A program says what runs instead of a kernel") {
+  const OtherProgram program = run_as(R"({"about": "p", "instead_of": {"matmul": {"launches": 2},
+                                              "add": {"more_bytes": 0.5, "source": "counted"}}})")
+                                   .program;
+  CHECK(program.instead_of("add").more_bytes == 0.5);
+  CHECK(program.instead_of("add").launches == 1);
+  CHECK(program.instead_of("matmul").more_bytes == 0);
+  CHECK(program.instead_of("matmul").launches == 2);
+  for (const char* other : {"a", "b", "z"}) CHECK(program.instead_of(other).launches == 1);
+}
+
 TEST_CASE("A wrong program is refused in one line") {
+  CHECK(refusal(R"({"about": "p", "recomputes_attention": "yes"})") ==
+        "\"recomputes_attention\": expected true or false");
+  CHECK(refusal(R"({"about": "p", "instead_of": []})") == "\"instead_of\": expected an object");
+  CHECK(refusal(R"({"about": "p", "instead_of": {"add": 2}})") == "\"add\": expected an object");
+  CHECK(refusal(R"({"about": "p", "instead_of": {"add": {"launches": 0}}})") ==
+        "add: \"launches\": expected a whole number from 1, got 0");
+  CHECK(refusal(R"({"about": "p", "instead_of": {"add": {"bytes": 1}}})") ==
+        "add: \"bytes\": is no known key");
   CHECK(refusal(R"({"about": "p", "recomputes_attention": true})") == "");
   CHECK(refusal("{}") == "\"about\": is missing");
   CHECK(refusal(R"({"about": "p", "clock": 1e9})") == "\"clock\": is no known key");

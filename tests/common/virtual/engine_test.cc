@@ -46,6 +46,24 @@ TEST_CASE("The host queues kernels for a device and goes on; on a CPU it waits f
   });
 }
 
+TEST_CASE("A kernel that stands for several takes the host as many times") {
+  struct : SimpleTimes {
+    double launches(const KernelCall& call) const override {
+      return call.cost.product_flops == 10 ? 3 : 1;
+    }
+  } times;
+  Engine engine(times, 1);
+  engine.run([&](size_t) {
+    Stream stream(kDevice);
+    compute(stream, 10);
+    CHECK(host_time() == 0.75);
+    compute(stream, 9);
+    CHECK(host_time() == 1);
+    stream.synchronize();
+    CHECK(host_time() == 19.75);
+  });
+}
+
 TEST_CASE("A kernel's entry tells its name and cost, and its body does not run") {
   Engine engine(kTimes, 1);
   std::vector<DeviceSpan> spans;

@@ -74,4 +74,5 @@ refused 'a layout of 4 GPUs on 2' '"data": 2' '"data": 4'
 refused 'error: --' '"global_batch": 16' '"global_batch": 15'
 expect 2 'no set vtrain; there are recompute_2022, ' $report vtrain
 expect 2 'no common/cluster/programs/nothing.json' $report --fit nothing
+expect 1 'no row of a set is marked as fitted for it' $report --fit ladder
 expect 2 '--write: the notes have whole tables' $report --write --largest 8
