@@ -12,8 +12,9 @@ namespace ladder {
 struct KernelsInstead {
   std::string kernel = {};  // as in KernelCall
   double launches = 1;      // so many kernels, of which each has its launch and its gap
-  // The bytes that these move beyond what the lessons' kernel moves, as a multiple: of the bytes of
-  // a product's result, or of all bytes that a kernel without a product moves.
+  // What these move beyond the lessons' kernel. Beside a product: all bytes of the other kernels,
+  // as a multiple of the bytes of its result. Otherwise: the bytes beyond ours, as a multiple of
+  // ours.
   double more_bytes = 0;
 };
 
@@ -24,8 +25,8 @@ struct OtherProgram {
   // score of a query and a key. 0: it is one, with the cluster's efficiencies.
   double attention_forward_score_bytes = 0, attention_backward_score_bytes = 0;
   bool recomputes_attention = false;  // such a program's backward first runs attention again
-  // Whether its host waits for the device before each pass, the forward or backward of a
-  // micro-batch, and before the optimizer. Else it runs ahead, and queues kernels while others run.
+  // Whether its host waits until all kernels have run before it queues a pass, the forward or the
+  // backward of a micro-batch. Else it runs ahead, and queues kernels while others run.
   bool host_waits_for_passes = false;
 
   const KernelsInstead& instead_of(std::string_view kernel) const {

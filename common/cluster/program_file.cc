@@ -31,19 +31,20 @@ std::set<std::string> keys_of_values() {
   return keys;
 }
 
-// Returns what json[kInstead] says, an object of {"kernel": {"launches": 2, "more_bytes": 3.5,
-// "source": "where both are from"}}, sorted by kernel.
-std::vector<KernelsInstead> kernels_in(const Json& json, const ClusterFileContext& context) {
+// Takes what json[kInstead] says, an object of {"kernel": {"launches": 2, "more_bytes": 3.5,
+// "source": "where both are from"}}. Kernels that it does not name stay as they are.
+void take_kernels(std::vector<KernelsInstead>& kernels, const Json& json,
+                  const ClusterFileContext& context) {
   const Json& object = json.at(kInstead);
   if (!object.is_object()) refuse(context, kInstead, "expected an object");
   ClusterFileContext of_kernel = context;
   of_kernel.sources_required = false;  // one for both numbers
-  std::vector<KernelsInstead> kernels;
   for (const auto& [name, values] : object.items()) {
     if (!values.is_object()) refuse(context, name, "expected an object");
     of_kernel.where = concat(context.where, ": ", name);
     check_keys(values, {"launches", "more_bytes", "source"}, of_kernel);
     if (context.sources_required) text_of(values, "source", of_kernel);
+    std::erase_if(kernels, [&](const auto& other) { return other.kernel == name; });
     KernelsInstead& kernel = kernels.emplace_back(KernelsInstead{.kernel = name});
     if (values.contains("launches")) {
       kernel.launches = number_in(values, "launches", NumberRange::count, of_kernel);
@@ -53,7 +54,6 @@ std::vector<KernelsInstead> kernels_in(const Json& json, const ClusterFileContex
     }
   }
   std::ranges::sort(kernels, {}, &KernelsInstead::kernel);
-  return kernels;
 }
 
 void set_program_values(Cluster& cluster, const Json& json, const ClusterFileContext& context) {
@@ -62,14 +62,13 @@ void set_program_values(Cluster& cluster, const Json& json, const ClusterFileCon
   for (const auto& [key, member] : kNumbers) {
     if (json.contains(key)) program.*member = number_in(json, key, NumberRange::rate, context);
   }
-  if ((program.attention_forward_score_bytes > 0) != (program.attention_backward_score_bytes > 0)) {
-    refuse(context, "attention_forward_score_bytes",
-           "and attention_backward_score_bytes go together");
+  if (json.contains(kNumbers[0].first) != json.contains(kNumbers[1].first)) {
+    refuse(context, kNumbers[0].first, "and ", kNumbers[1].first, " go together");
   }
   for (const auto& [key, member] : kSwitches) {
     if (json.contains(key)) program.*member = switch_in(json, key, context);
   }
-  if (json.contains(kInstead)) program.kernels = kernels_in(json, context);
+  if (json.contains(kInstead)) take_kernels(program.kernels, json, context);
 }
 
 }  // namespace

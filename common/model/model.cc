@@ -97,7 +97,7 @@ UnitView Model::gradient(const Use& use, const Hooks& hooks) const {
 
 void Model::forward(Stream& stream, const Activations& activations, const ModelWorkspace& workspace,
                     const TokenViews& tokens, const Hooks& hooks) const {
-  const Range range("forward");
+  const Range range = Range::pass(stream, "forward");
   for (const Use& use : training_) {
     if (use.pass != Pass::forward) continue;
     run(stream, use, hooks, [&](const Operation& operation) {
@@ -173,7 +173,7 @@ void Model::backward(Stream& stream, const Activations& activations,
   const Pass pass = is_whole                      ? Pass::backward
                     : half == BackwardHalf::input ? Pass::backward_input
                                                   : Pass::backward_weight;
-  const Range range(name_of(pass));
+  const Range range = Range::pass(stream, name_of(pass));
   for (const Use& use : is_whole ? training_ : halves_) {
     if (use.pass != Pass::recompute && use.pass != pass) continue;
     run(stream, use, hooks, [&](const Operation& operation) {

@@ -139,7 +139,9 @@ double Engine::queued(double launches) {
 void Engine::add_work(StreamId stream, const char* name, Port port, double seconds,
                       double launches) {
   if (device_of_[stream] != DeviceType::cpu) {
-    return devices_.add_work(stream, queued(launches), name, port, seconds);
+    devices_.add_work(stream, queued(1), name, port, seconds);
+    queued(launches - 1);  // the device begins with the first
+    return;
   }
   devices_.add_work(stream, ranks_[running_].host, name, port, seconds);
   synchronize(stream);

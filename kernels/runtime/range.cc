@@ -16,9 +16,12 @@ Range::Range(std::string_view what, std::string_view of) {
 
 Range::Range(const Stream& stream, std::string_view what, std::string_view of) : Range(what, of) {
   observer_ = stream.observer();
-  if (observer_ == nullptr) return;
-  observer_->on_begin({text_.data(), size_});
-  begin_ = Clock::now();
+  if (observer_ != nullptr) begin_ = Clock::now();
+}
+
+Range Range::pass(const Stream& stream, std::string_view what) {
+  if (StreamObserver* const observer = stream.observer()) observer->on_pass();
+  return Range(what);
 }
 
 Range::~Range() {

@@ -18,6 +18,9 @@ class Range {
   // Does the same for work that is queued on `stream`, and tells the stream's observer when it
   // ends.
   Range(const Stream& stream, std::string_view what, std::string_view of = {});
+  // Returns the range of a pass over a micro-batch, its forward or its backward, and first tells
+  // the stream's observer. The ranges in it are those of the model's units.
+  static Range pass(const Stream& stream, std::string_view what);
   ~Range();
   Range(const Range&) = delete;
   Range& operator=(const Range&) = delete;

@@ -22,8 +22,8 @@ class Event;
 class StreamObserver {
  public:
   virtual ~StreamObserver() = default;
-  // Called when the host is about to queue work called `name`, by the thread that will.
-  virtual void on_begin(std::string_view name) { static_cast<void>(name); }
+  // Called when the host is about to queue a pass, by the thread that will (Range::pass).
+  virtual void on_pass() {}
   // Called when the host has queued work called `name`, between two times, by the thread that did.
   virtual void on_range(std::string_view name, Time begin, Time end) = 0;
 };
@@ -59,7 +59,7 @@ class Stream {
   // It is destroyed just before CUDA's stream is. REQUIRES: one thread at a time calls it.
   void keep(std::shared_ptr<void> thing) { kept_.push_back(std::move(thing)); }
 
-  // Sets the observer, which must outlive the stream. It may be null.
+  // Sets the observer, which must outlive the stream or be replaced. It may be null.
   void set_observer(StreamObserver* observer) { observer_ = observer; }
   StreamObserver* observer() const { return observer_; }
 

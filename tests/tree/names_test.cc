@@ -1,6 +1,6 @@
 // Each type of the project has a name of its own. Two headers with different types of one name may
 // be linked into one program, which then has one std::vector of both, and nobody says so (the "one
-// definition rule" of C++).
+// definition rule" of C++). And the names of kernels in files of programs are kernels' names.
 #include <map>
 #include <regex>
 #include <set>
@@ -56,6 +56,33 @@ TEST_CASE("two types of one name are found, in one namespace only") {
       doubles({{"common/a.h", one}, {"common/b.h", "namespace ladder {\nstruct Span;\n"}}).empty());
   const std::string nested = "namespace ladder {\nstruct Timeline::Span {\n";
   CHECK(doubles({{"common/a.h", one}, {"common/b.h", nested}}).empty());
+}
+
+// The kernels that a program's file runs others instead of, by the lines of "instead_of".
+std::vector<std::string> replaced_kernels(const std::string& text) {
+  static const std::regex kKernel("\n    \"(\\w+)\": \\{\"(launches|more_bytes)");
+  std::vector<std::string> kernels;
+  for (std::sregex_iterator i(text.begin(), text.end(), kKernel), end; i != end; ++i) {
+    kernels.push_back((*i)[1]);
+  }
+  return kernels;
+}
+
+TEST_CASE("what programs run others instead of are kernels") {
+  std::string headers;
+  for (const SourceFile& file : read_tree(source_root())) {
+    if (is_under(file.path, "kernels/") && file.path.ends_with(".h")) headers += file.text;
+  }
+  size_t num_kernels = 0;
+  for (const SourceFile& file : read_tree(source_root())) {
+    if (!is_under(file.path, "common/cluster/programs/")) continue;
+    for (const std::string& kernel : replaced_kernels(file.text)) {
+      ++num_kernels;
+      CAPTURE(file.path, kernel);
+      CHECK(headers.find(concat("(\"", kernel, "\", ")) != std::string::npos);
+    }
+  }
+  CHECK(num_kernels > 10);
 }
 
 }  // namespace

@@ -102,6 +102,18 @@ TEST_CASE("A program says what runs instead of a kernel") {
   CHECK(program.instead_of("matmul").more_bytes == 0);
   CHECK(program.instead_of("matmul").launches == 2);
   for (const char* other : {"a", "b", "z"}) CHECK(program.instead_of(other).launches == 1);
+  const OtherProgram known = read_cluster("a100-80", "megatron-2022").program,
+                     like = run_as(R"({"about": "p", "like": "megatron-2022",
+                                       "instead_of": {"add_residual": {"launches": 7}}})")
+                                .program;
+  CHECK(like.kernels.size() == known.kernels.size());
+  CHECK(like.instead_of("add_residual").launches == 7);
+  CHECK(like.instead_of("matmul_residual").launches == 2);
+}
+
+TEST_CASE("A host that waits for each kernel is a gap as long as a launch") {
+  CHECK(read_cluster("a100-80", "bloom").least_kernel_seconds ==
+        read_cluster("a100-80", "vtrain").launch_seconds);
 }
 
 TEST_CASE("A wrong program is refused in one line") {
