@@ -149,7 +149,7 @@ TEST_CASE("A wrong program is refused in one line") {
                         " has measured kernels, which are the lessons'");
   CHECK(read_cluster(measured, "ladder").kernels.size() == 1);
   CHECK_THROWS_WITH(read_cluster("h100x8", "megatron-2022"),
-                    "program megatron-2022: \"devices\": has a100, not NVIDIA H100 SXM 80 GB");
+                    "program megatron-2021: \"devices\": has a100, not NVIDIA H100 SXM 80 GB");
 }
 
 }  // namespace
