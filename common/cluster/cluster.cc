@@ -193,6 +193,12 @@ std::vector<size_t> Cluster::machine_of(size_t num_ranks) const {
   return machines;
 }
 
+std::string name_and_program(const Cluster& cluster) {
+  const std::string& program = cluster.program.name;
+  return concat("(", one_line(cluster.name), ")", program.empty() ? "" : ", as ",
+                one_line(program));
+}
+
 void check_dtype(const Cluster& cluster, DType dtype) {
   const auto has = [&](DType other) {
     return cluster.product_flops[static_cast<size_t>(other)] > 0;

@@ -138,6 +138,9 @@ Cluster read_cluster(const std::string& name_or_file, const std::string& program
 std::vector<std::string> known_devices();
 std::vector<std::string> known_programs();
 
+// Returns "(NAME)" or "(NAME), as PROGRAM", in one line.
+std::string name_and_program(const Cluster& cluster);
+
 // Throws a UserError if the cluster's devices have no products in the dtype.
 void check_dtype(const Cluster& cluster, DType dtype);
 

@@ -60,7 +60,7 @@ void check_failures(const std::vector<Failure>& failures, size_t num_ranks, int6
 
 void DeathInBackward::on_range(std::string_view name, Time begin, Time end) {
   if (name.ends_with("backward")) std::raise(SIGKILL);
-  if (before_ != nullptr) before_->on_range(name, begin, end);
+  ScopedObserver::on_range(name, begin, end);
 }
 
 }  // namespace ladder

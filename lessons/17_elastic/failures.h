@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "common/io/cli11.h"
-#include "kernels/runtime/stream.h"
+#include "kernels/runtime/scoped_observer.h"
 
 namespace ladder {
 
@@ -29,20 +29,11 @@ void check_failures(const std::vector<Failure>& failures, size_t num_ranks, int6
 // Kills this process with SIGKILL in the backward that is queued on the stream while the object
 // lives, when the first unit has been through it: nobody can catch this signal, so the process does
 // no more than it would in a power cut.
-class DeathInBackward final : public StreamObserver {
+class DeathInBackward final : public ScopedObserver {
  public:
-  explicit DeathInBackward(Stream& stream) : stream_(stream), before_(stream.observer()) {
-    stream.set_observer(this);
-  }
-  ~DeathInBackward() override { stream_.set_observer(before_); }
-  DeathInBackward(const DeathInBackward&) = delete;
-  DeathInBackward& operator=(const DeathInBackward&) = delete;
+  using ScopedObserver::ScopedObserver;
 
   void on_range(std::string_view name, Time begin, Time end) override;
-
- private:
-  Stream& stream_;
-  StreamObserver* before_;
 };
 
 }  // namespace ladder

@@ -81,9 +81,8 @@ std::string request_text(const PlanRequest& request, const ModelConfig& model) {
                 counted(request.global_batch_size, "sequence"), " of ",
                 with_commas(model.sequence_length), " tokens a step, ", request.dtype, "\n",
                 counted(request.num_ranks, "rank"), " of ", cluster.device, " with ",
-                gib(cluster.device_memory), " GiB, ", cluster.devices_per_node, " in a node (",
-                cluster.name, ")",
-                cluster.program.name.empty() ? "" : ", as " + cluster.program.name, "\n");
+                gib(cluster.device_memory), " GiB, ", cluster.devices_per_node, " in a node ",
+                name_and_program(cluster), "\n");
 }
 
 std::string plans_text(const SearchResult& result, const PlanRequest& request,

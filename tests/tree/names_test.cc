@@ -69,12 +69,13 @@ std::vector<std::string> replaced_kernels(const std::string& text) {
 }
 
 TEST_CASE("what programs run others instead of are kernels") {
+  const std::vector<SourceFile> files = read_tree(source_root());
   std::string headers;
-  for (const SourceFile& file : read_tree(source_root())) {
+  for (const SourceFile& file : files) {
     if (is_under(file.path, "kernels/") && file.path.ends_with(".h")) headers += file.text;
   }
   size_t num_kernels = 0;
-  for (const SourceFile& file : read_tree(source_root())) {
+  for (const SourceFile& file : files) {
     if (!is_under(file.path, "common/cluster/programs/")) continue;
     for (const std::string& kernel : replaced_kernels(file.text)) {
       ++num_kernels;

@@ -81,9 +81,7 @@ VirtualRun::VirtualRun(const Program& program, const RunConfig& config, const Cl
   state_ = std::make_unique<State>(program, config, cluster, num_ranks, breakdown);
   State& s = *state_;
   check_distinct(s.config, s.corpus);
-  s.config.simulated =
-      concat("virtual: ", cluster.device, " (", one_line(cluster.name), ")",
-             cluster.program.name.empty() ? "" : ", as " + one_line(cluster.program.name));
+  s.config.simulated = concat("virtual: ", cluster.device, " ", name_and_program(cluster));
   if (s.config.device_memory == 0) s.config.device_memory = cluster.device_memory;
   s.config.peak_flops = cluster.product_flops[static_cast<size_t>(config.dtype)] *
                         cluster.num_peaks(num_ranks) / number_of(num_ranks);
