@@ -68,7 +68,8 @@ TEST_CASE("The reasons say what does not fit, and what would") {
 
 TEST_CASE("The settings by card are of the model's family, and every card has a plan") {
   const ProcessResult plan = run_plan({"--model", "llama-3.2-1b", "--sequence-length", "1024",
-                                       "--cluster", "h100", "--top", "1", "--explain"});
+                                       "--cluster", "h100", "--top", "1", "--explain",
+                                       "--seconds", "100"});
   CAPTURE(plan.out, plan.err);
   REQUIRE(plan.status == 0);
   CHECK_THAT(plan.out, ContainsSubstring("Out of memory?") && ContainsSubstring("One device."));

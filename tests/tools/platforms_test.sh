@@ -29,7 +29,7 @@ expect() {
   fi
 }
 
-for script in try_aarch64 try_debian; do
+for script in try_aarch64 try_system; do
   out=$("$tree/tools/platforms/$script" --help)
   [[ $out == *"tools/platforms/$script "* ]]
   status=0
@@ -46,7 +46,7 @@ expect 2 "no lesson is called ''" try_aarch64 ''
 expect 2 "--bits takes no arguments, and here is '01_single_gpu'" try_aarch64 --bits 01_single_gpu
 expect 2 "'gelu_test' is no test; say //tests/kernels:gelu_test" try_aarch64 --test --jobs=1 gelu_test
 expect 2 "//tests/kernels:large_test reserves so many pages" try_aarch64 --test //tests/kernels:large_test
-expect 2 "'01_single_gpu' is no release" try_debian 01_single_gpu --bits
+expect 2 "'01_single_gpu' is no release" try_system 01_single_gpu --bits
 
 # All that follows is right but for the machine.
 expect 1 "aarch64-linux-gnu-g++ is missing: apt-get install g++-aarch64-linux-gnu" try_aarch64 --bits

@@ -1,8 +1,9 @@
 // The image of tools/platforms and the editor's container that is made from it: what they name is
-// in the tree. Nothing here needs Docker.
+// in the tree. Nothing here needs Docker. And on a new machine a tool finds the packages it needs.
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <regex>
 #include <set>
 #include <sstream>
 
@@ -45,6 +46,26 @@ TEST_CASE("the editor's container is a stage of the image, with room for shared 
   }
   CHECK(stages.contains(build.at("target")));
   CHECK(users.contains(container.at("remoteUser")));
+}
+
+TEST_CASE("a tool that builds tests or benchmarks installs the packages that these need") {
+  static const std::regex kComments(R"((^|\n) *#[^\n]*)"), kSetup("tools/setup\"?"),
+      kForTests("tools/setup\"? --(test|developer)"),
+      kBuildsTests(R"(//tests|//lessons/\.\.\.|//\.\.\.|:benchmark|_cases")");
+  std::vector<std::string> findings;
+  size_t num_tools = 0;
+  for (const SourceFile& file : read_tree(source_root())) {
+    if (!is_under(file.path, "tools/") || file_name(file.path).find('.') != std::string::npos) {
+      continue;  // tools have no ending
+    }
+    const std::string code = std::regex_replace(file.text, kComments, "");
+    if (!std::regex_search(code, kSetup) || !std::regex_search(code, kBuildsTests)) continue;
+    ++num_tools;
+    if (!std::regex_search(code, kForTests)) findings.push_back(file.path);
+  }
+  INFO(report(findings));
+  CHECK(findings.empty());
+  CHECK(num_tools > 3);
 }
 
 }  // namespace
