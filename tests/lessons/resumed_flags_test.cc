@@ -141,7 +141,9 @@ TEST_CASE("a run that resumes compares every flag of every lesson, or nothing de
     const std::string lesson = make().lesson.name;
     for (const auto& [flag, heading] : flags_of(make)) {
       names.insert(flag);
-      if (!has_device && (flag == "--device" || flag == "--communication")) continue;
+      const bool is_of_devices =
+          flag == "--device" || flag == "--communication" || flag.starts_with("--nccl-");
+      if (!has_device && is_of_devices) continue;
       const auto listed = flags_without_setting().find(flag);
       const bool is_listed = listed != flags_without_setting().end();
       const ComparedBy by = is_listed ? listed->second : ComparedBy::value;
