@@ -187,7 +187,7 @@ TEST_CASE(
     "operations run one after the other in the order of their calls; a recv overtakes sends") {
   std::mt19937 random(3);
   size_t num_overtaking = 0;
-  for (uint64_t number = 1; number <= 200; ++number) {
+  for (uint64_t number = 1; number <= 800; ++number) {
     set_delays(number, 0);
     std::vector<Operation> program = draw_program(random);
     run_program(program, random);
@@ -197,7 +197,7 @@ TEST_CASE(
       num_overtaking += program[i].end < program[i - 1].end;
   }
   set_delays(0, 0);
-  CHECK(num_overtaking > 0);  // so it is not for want of chances
+  CHECK(num_overtaking > 5);  // so it is not for want of chances
 }
 
 // What moves arrives late, after what is sent has been read late: rank 0 gets what it sends itself.
