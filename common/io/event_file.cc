@@ -10,7 +10,6 @@
 #include <charconv>
 #include <cstring>
 #include <ctime>
-#include <optional>
 
 #include "common/io/path.h"
 #include "kernels/runtime/check.h"
@@ -22,13 +21,6 @@ static_assert(std::endian::native == std::endian::little);
 
 std::string bytes_of(auto number) {
   return {reinterpret_cast<const char*>(&number), sizeof number};
-}
-
-template <class Number>
-Number number_at(std::string_view bytes, size_t at) {
-  Number number;
-  std::memcpy(&number, bytes.data() + at, sizeof number);
-  return number;
 }
 
 uint32_t masked_crc(std::string_view bytes) {
@@ -138,57 +130,6 @@ void EventFile::write_record(std::string_view data) {
 void EventFile::finish() {
   file_.sync();
   file_.close();
-}
-
-namespace {
-
-constexpr size_t kBeforeData = 12, kAfterData = 4;  // bytes of a record
-
-// Returns the data of the record that begins at byte `at`, or nothing if the file ends before the
-// record does. Throws UserError if a CRC is wrong.
-std::optional<std::string_view> record_at(std::string_view file, size_t at) {
-  const auto check_crc = [&](std::string_view bytes, size_t offset) {
-    if (number_at<uint32_t>(file, offset) == masked_crc(bytes)) return;
-    throw UserError(concat("is damaged at byte ", at));
-  };
-  if (file.size() - at < kBeforeData + kAfterData) return std::nullopt;
-  check_crc(file.substr(at, 8), at + 8);
-  const auto length = number_at<uint64_t>(file, at);
-  if (file.size() - at - kBeforeData - kAfterData < length) return std::nullopt;
-  const std::string_view data = file.substr(at + kBeforeData, length);
-  check_crc(data, at + kBeforeData + length);
-  return data;
-}
-
-// Returns the step of an event that EventFile has written, in which it is the field after the time.
-// The first event of a file has none; that counts as 0.
-int64_t step_of(std::string_view event) {
-  const size_t time_bytes = field(event::kWallTime, 0.0).size();
-  const std::string step_key = key(event::kStep, kVarint);
-  event.remove_prefix(std::min(time_bytes, event.size()));
-  if (!event.starts_with(step_key)) return 0;
-  uint64_t step = 0;
-  int shift = 0;
-  for (const char byte : event.substr(step_key.size())) {
-    step |= (static_cast<uint64_t>(byte) & 0x7f) << shift;
-    if ((byte & 0x80) == 0 || (shift += 7) >= 63) break;
-  }
-  return static_cast<int64_t>(step);
-}
-
-}  // namespace
-
-size_t event_bytes_up_to(std::span<const std::byte> file, int64_t last_step) {
-  const std::string_view text(reinterpret_cast<const char*>(file.data()), file.size());
-  size_t at = 0;
-  while (const std::optional<std::string_view> event = record_at(text, at)) {
-    if (at == 0 && !event->ends_with(file_header())) {
-      throw UserError("was written by another program");
-    }
-    if (step_of(*event) > last_step) break;
-    at += kBeforeData + event->size() + kAfterData;
-  }
-  return at;
 }
 
 namespace {

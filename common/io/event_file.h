@@ -16,7 +16,6 @@
 #pragma once
 
 #include <cstdint>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -58,12 +57,6 @@ class EventFile {
 
   GrowingFile file_;
 };
-
-// Returns how many bytes the events up to `last_step` have in an event file that EventFile has
-// written: those before the first event of a later step, or before a record that is cut off at the
-// end of the file. Throws UserError, which says what is wrong and where, if another program has
-// written the file or if it is damaged.
-size_t event_bytes_up_to(std::span<const std::byte> file, int64_t last_step);
 
 // Returns whether TensorBoard takes a file with this name for an event file.
 bool is_event_file(std::string_view name);

@@ -1,17 +1,8 @@
 #include "common/train/report/board.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
-#include <filesystem>
-#include <span>
 #include <vector>
 
-#include "common/io/descriptor.h"
-#include "common/io/file.h"
 #include "common/io/path.h"
 #include "common/io/printable.h"
 
@@ -32,7 +23,7 @@ EventSummary code(const char* tag, std::string_view text) {
 
 Board::Board(const std::string& folder, std::optional<int64_t> resumed_step, const std::string& run)
     : run_(run), folder_(folder, "--tensorboard"), resumed_step_(resumed_step.value_or(0)) {
-  bool is_this_runs = resumed_step_ == 0;
+  bool is_this_runs = resumed_step_ == 0, has_curves = false;
   for (const std::string& name : folder_.names()) {
     if (!is_event_file(name)) continue;
     if (!resumed_step) {
@@ -40,28 +31,14 @@ Board::Board(const std::string& folder, std::optional<int64_t> resumed_step, con
                             " of an earlier run, whose curves would mix with this run's; remove "
                             "it, name another folder, or go on with that run by --resume"));
     }
+    has_curves = true;
     is_this_runs |= name.ends_with(run);
-    try {
-      const std::string path = folder + "/" + name;
-      if (std::filesystem::is_symlink(path)) throw UserError("is a link");
-      const std::string bytes = read_file(path);
-      kept_bytes_[path] = event_bytes_up_to(std::as_bytes(std::span(bytes)), resumed_step_);
-    } catch (const UserError& error) {
-      folder_.refuse(concat("the event file ", quoted_name(name), " ", error.what(),
-                            ", so this run cannot be added; name another folder"));
-    }
   }
-  if (!is_this_runs && !kept_bytes_.empty()) folder_.refuse(kOtherRun);
+  if (has_curves && !is_this_runs) folder_.refuse(kOtherRun);
 }
 
 void Board::begin() {
-  std::vector<std::string> others = folder_.names();
-  for (const auto& [path, bytes] : kept_bytes_) {
-    const Descriptor old(open(path.c_str(), O_WRONLY | O_NOFOLLOW | O_CLOEXEC));
-    const auto size = static_cast<off_t>(bytes);
-    if (ftruncate(old.number(), size) == 0 && fsync(old.number()) == 0) continue;
-    throw FileError(concat(path, ": cannot be cut: ", std::strerror(errno)));
-  }
+  const std::vector<std::string> others = folder_.names();
   const std::string name = concat(event_file_name(others), run_.empty() ? "" : ".", run_);
   file_.emplace(folder_.path() + "/" + name, resumed_step_ + 1);
   if (!description_.empty()) file_->write(resumed_step_ + 1, code("run", description_));

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <optional>
 #include <string>
 
@@ -18,11 +17,10 @@ class Board {
  public:
   // A new run (no `resumed_step`) wants a folder without event files, since TensorBoard would draw
   // one curve through the points of both runs. A run that goes on after a checkpoint of step
-  // `resumed_step` adds a file of its own. With its first step it removes all later steps from the
-  // files that are there, so that no step is in the folder twice. `run` is the mark of the run, in
-  // which the file's name ends (new_run_mark()); "" = none. Throws a UserError that names
-  // --tensorboard if LockedFolder does, if the folder's event files do not allow that, or if none
-  // of them has the mark.
+  // `resumed_step` adds a file of its own, which tells TensorBoard to forget what the other files
+  // have of later steps. They stay as they are. `run` is the mark of the run, in which the file's
+  // name ends (new_run_mark()); "" = none. Throws a UserError that names --tensorboard if
+  // LockedFolder does, if a new run finds an event file, or if no event file has the mark.
   explicit Board(const std::string& folder, std::optional<int64_t> resumed_step = {},
                  const std::string& run = "");
 
@@ -43,8 +41,7 @@ class Board {
 
   std::string run_, description_;
   LockedFolder folder_;
-  int64_t resumed_step_;                      // 0 = from the beginning
-  std::map<std::string, size_t> kept_bytes_;  // of the event files that were there, by path
+  int64_t resumed_step_;  // 0 = from the beginning
   std::optional<EventFile> file_;
 };
 

@@ -71,9 +71,6 @@ TEST_CASE("steps and lengths are whole where a varint gets one byte more") {
   REQUIRE(events.size() == 3);
   CHECK(events[2].step == size);
   CHECK(events[2].texts.at("text").size() == size);
-  const std::string bytes = text_of(folder / "events");
-  CHECK(event_bytes_up_to(std::as_bytes(std::span(bytes)), step) == bytes.size());
-  CHECK(event_bytes_up_to(std::as_bytes(std::span(bytes)), step - 1) < bytes.size());
 }
 
 TEST_CASE("an event file replaces none, and a full disk leaves whole events") {
@@ -93,78 +90,6 @@ TEST_CASE("an event file replaces none, and a full disk leaves whole events") {
     CHECK_THROWS_WITH(file.write(2, summary), ContainsSubstring("new: write failed"));
   }
   CHECK(text_of(folder / "new") == whole);
-}
-
-// The file of a run of five steps that began at step 1.
-std::string file_of_five(const TestFolder& folder) {
-  const std::string path = folder / "events";
-  EventFile file(path, 1);
-  for (int64_t step = 1; step <= 5; ++step) {
-    EventSummary loss, sample;
-    loss.add_scalar("loss", static_cast<double>(step));
-    sample.add_text("sample", "text");
-    file.write(step, loss);
-    file.write(step, sample);
-  }
-  file.finish();
-  return text_of(path);
-}
-
-std::string up_to(const std::string& file, int64_t last_step) {
-  return file.substr(0, event_bytes_up_to(std::as_bytes(std::span(file)), last_step));
-}
-
-TEST_CASE("the events up to a step are found, also in a file that is cut off") {
-  const TestFolder folder;
-  const std::string file = file_of_five(folder);
-  for (size_t step = 1; step <= 5; ++step) {
-    CHECK(records_of(up_to(file, static_cast<int64_t>(step))).size() == 2 + 2 * step);
-  }
-  CHECK(up_to(file, 5) == file);
-  CHECK(up_to(file, 900) == file);
-  CHECK(records_of(up_to(file, 0)).size() == 1);  // the version
-  CHECK(up_to("", 5).empty());
-  const std::string four = up_to(file, 4);
-  for (size_t size = four.size(); size < file.size(); ++size) {
-    const std::string kept = up_to(file.substr(0, size), 5);
-    // A whole event of step 5 is there or it is not.
-    CHECK((kept == four || records_of(kept).size() == 11));
-  }
-  const std::string large = [&] {
-    EventFile events(folder / "large", 1);
-    events.write(int64_t{1} << 40, {});
-    return text_of(folder / "large");
-  }();
-  CHECK(up_to(large, int64_t{1} << 40) == large);
-  CHECK(up_to(large, (int64_t{1} << 40) - 1) != large);
-}
-
-TEST_CASE("a file that is damaged, or another program's, is an error that says so") {
-  const TestFolder folder;
-  const std::string file = file_of_five(folder);
-  for (size_t at = 0; at < file.size(); ++at) {
-    std::string damaged = file;
-    damaged[at] = static_cast<char>(damaged[at] ^ 16);
-    CAPTURE(at);
-    CHECK_THROWS_AS(up_to(damaged, 5), UserError);
-    CHECK_THROWS_WITH(up_to(damaged, 5), ContainsSubstring("is damaged at byte "));
-  }
-  CHECK_THROWS_WITH(up_to("In the beginning God created the heaven", 5), "is damaged at byte 0");
-  // A record of TensorFlow's own: a version, and no writer.
-  const std::string data =
-      "\x1a\x0d"
-      "brain.Event:2";
-  std::string foreign(8, '\0');
-  foreign[0] = static_cast<char>(data.size());
-  const auto append_crc = [&](const std::string& bytes) {
-    const uint32_t crc = masked_crc32c(bytes);
-    foreign.append(reinterpret_cast<const char*>(&crc), sizeof crc);
-  };
-  append_crc(foreign);
-  foreign += data;
-  append_crc(data);
-  REQUIRE(records_of(foreign).size() == 1);
-  CHECK_THROWS_WITH(up_to(foreign, 5), "was written by another program");
 }
 
 TEST_CASE("the name of an event file is one for TensorBoard, and sorts after those of others") {

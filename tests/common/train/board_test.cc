@@ -100,15 +100,18 @@ void write_steps(const std::string& path, int64_t resumed_step, int64_t first, i
   board.finish();
 }
 
-// "START 1" where TensorBoard is to forget what it has of steps from 1 on; "1:0.5", a point.
+// The points "step:loss" that TensorBoard shows: at a session's start it forgets those of steps
+// from that one on.
 std::vector<std::string> points_in(const TestFolder& folder, const std::string& name) {
-  std::vector<std::string> points;
+  std::map<uint64_t, float> points;
   for (const ReadEvent& event : events_in(folder, name)) {
-    if (event.session == 1) points.push_back(concat("START ", event.step));
+    if (event.session == 1) points.erase(points.lower_bound(event.step), points.end());
     if (event.scalars.empty()) continue;
-    points.push_back(concat(event.step, ":", event.scalars.at("loss/train")));
+    CHECK(points.emplace(event.step, event.scalars.at("loss/train")).second);
   }
-  return points;
+  std::vector<std::string> texts;
+  for (const auto& [step, loss] : points) texts.push_back(concat(step, ":", loss));
+  return texts;
 }
 
 // The texts about runs, by the step before which they come.
@@ -125,22 +128,11 @@ TEST_CASE("a resumed run adds to a board with its mark, and without one to any")
   const std::string path = folder / "board";
   write_steps(path, 0, 1, 3, 0.5, "a1");
   CHECK_THROWS_WITH(Board(path, 1, "b2"), ContainsSubstring("has the curves of another run"));
-  CHECK(points_in(folder, "board").size() == 4);
+  CHECK(points_in(folder, "board").size() == 3);
   write_steps(path, 2, 3, 3, 0.25, "a1");
   write_steps(path, 2, 3, 3, 0.125);  // the checkpoint is of an older version
   CHECK_NOTHROW(Board(path, 2, "a1"));
-  CHECK(points_in(folder, "board") ==
-        std::vector<std::string>{"START 1", "1:0.5", "2:0.5", "START 3", "3:0.125"});
-}
-
-TEST_CASE("a resumed run ends where a file of the board cannot be cut any more") {
-  const TestFolder folder;
-  const std::string path = folder / "board";
-  write_steps(path, 0, 1, 3, 0.5);
-  Board board(path, 2);
-  std::filesystem::remove(std::filesystem::directory_iterator(path)->path());
-  const Memory memory(DeviceType::cpu, "device", 0);
-  CHECK_THROWS_WITH(board.write(step_of(3, 0.5), memory), ContainsSubstring("cannot be cut"));
+  CHECK(points_in(folder, "board") == std::vector<std::string>{"1:0.5", "2:0.5", "3:0.125"});
 }
 
 TEST_CASE("a resumed run's points follow those up to its checkpoint, and none is there twice") {
@@ -148,33 +140,20 @@ TEST_CASE("a resumed run's points follow those up to its checkpoint, and none is
   const std::string path = folder / "board";
   write_steps(path, 0, 1, 5, 0.5);
   { const Board board(path, 3); }  // a run without a step
-  CHECK(points_in(folder, "board").size() == 6);
+  CHECK(points_in(folder, "board").size() == 5);
   write_steps(path, 3, 4, 6, 0.25);
-  CHECK(points_in(folder, "board") == std::vector<std::string>{"START 1", "1:0.5", "2:0.5", "3:0.5",
-                                                               "START 4", "4:0.25", "5:0.25",
-                                                               "6:0.25"});
+  CHECK(points_in(folder, "board") ==
+        std::vector<std::string>{"1:0.5", "2:0.5", "3:0.5", "4:0.25", "5:0.25", "6:0.25"});
   CHECK(runs_in(folder, "board") ==
         std::map<uint64_t, std::string>{{1, "    from 0"}, {4, "    from 3"}});
   write_steps(path, 2, 3, 3, 0.125);  // once more, from an earlier checkpoint
-  CHECK(points_in(folder, "board") ==
-        std::vector<std::string>{"START 1", "1:0.5", "2:0.5", "START 3", "3:0.125"});
+  CHECK(points_in(folder, "board") == std::vector<std::string>{"1:0.5", "2:0.5", "3:0.125"});
   CHECK(runs_in(folder, "board") ==
-        std::map<uint64_t, std::string>{{1, "    from 0"}, {3, "    from 2"}});
+        std::map<uint64_t, std::string>{{1, "    from 0"}, {3, "    from 2"}, {4, "    from 3"}});
   write_steps(path, 0, 1, 1, 0.75);  // it resumes, but there is no checkpoint yet
-  CHECK(points_in(folder, "board") == std::vector<std::string>{"START 1", "1:0.75"});
+  CHECK(points_in(folder, "board") == std::vector<std::string>{"1:0.75"});
   write_steps(folder / "other", 2, 3, 3, 0.5);  // the curve begins with the resumed run
-  CHECK(points_in(folder, "other") == std::vector<std::string>{"START 3", "3:0.5"});
-}
-
-TEST_CASE("a resumed run goes on from an event file that is cut off") {
-  const TestFolder folder;
-  const std::string path = folder / "board";
-  write_steps(path, 0, 1, 3, 0.5);
-  const fs::path file = folder / ("board/" + folder.list("board").at(0));
-  fs::resize_file(file, fs::file_size(file) - 1);
-  write_steps(path, 3, 4, 4, 0.25);
-  CHECK(points_in(folder, "board") ==
-        std::vector<std::string>{"START 1", "1:0.5", "2:0.5", "START 4", "4:0.25"});
+  CHECK(points_in(folder, "other") == std::vector<std::string>{"3:0.5"});
 }
 
 // The message of the UserError that --tensorboard `path` is refused with; "" if it is not.
@@ -201,19 +180,15 @@ TEST_CASE("a new run refuses a folder that has an event file") {
   CHECK(refusal(path) == "");
 }
 
-TEST_CASE("a resumed run refuses event files that it cannot cut, and leaves them") {
+TEST_CASE("a resumed run leaves all other files as they are") {
   const TestFolder folder;
-  fs::create_directory(folder / "board");
-  const std::string foreign = "In the beginning God created the heaven";
-  folder.write("board/events.out.tfevents.1.a.1.0", foreign);
-  CHECK(refusal(folder / "board", 3) ==
-        concat("--tensorboard ", folder / "board",
-               ": the event file \"events.out.tfevents.1.a.1.0\" is damaged at byte 0, so this "
-               "run cannot be added; name another folder"));
-  CHECK(text_of(folder / "board/events.out.tfevents.1.a.1.0") == foreign);
-  fs::create_directories(folder / "other/x.tfevents");
-  CHECK_THAT(refusal(folder / "other", 3),
-             ContainsSubstring("is a folder, expected a regular file"));
+  write_steps(folder / "board", 0, 1, 3, 0.5, "a1");
+  folder.write("board/events.out.tfevents.1.a.1.0", "of another program");
+  const std::vector<std::string> files = folder.list("board");
+  std::map<std::string, std::string> before;
+  for (const std::string& file : files) before[file] = text_of(folder / ("board/" + file));
+  write_steps(folder / "board", 2, 3, 3, 0.25, "a1");
+  for (const std::string& file : files) CHECK(text_of(folder / ("board/" + file)) == before[file]);
 }
 
 TEST_CASE("a board's folder is made where it is missing, has one run, and goes again if empty") {
@@ -246,7 +221,7 @@ TEST_CASE("a full disk is an error, and the events before it stay") {
   board.write(step_of(1, 0.5), memory);
   const FullDisk full(fs::file_size(folder / ("board/" + folder.list("board").back())) + 30);
   CHECK_THROWS_WITH(board.write(step_of(2, 0.5), memory), ContainsSubstring("write failed"));
-  CHECK(points_in(folder, "board") == std::vector<std::string>{"START 1", "1:0.5"});
+  CHECK(points_in(folder, "board") == std::vector<std::string>{"1:0.5"});
 }
 
 TEST_CASE("only what ranks waited for is exposed") {
