@@ -1,8 +1,10 @@
 """What the reports in tools/measure share: they run lessons, and read what those print and write."""
 import argparse
 import json
+import os
 import pathlib
 import re
+import signal
 import struct
 import subprocess
 import sys
@@ -11,13 +13,25 @@ ROOT = pathlib.Path(__file__).resolve().parents[3]
 PROGRAMS = ROOT / "bazel-bin"
 
 
+def end(number, _):
+    """As Ctrl-C does, ends what runs, in all threads, and removes temporary folders."""
+    subprocess.run(["pkill", "--parent", str(os.getpid())], check=False)
+    sys.exit(128 + number)
+
+
+for signal_number in (signal.SIGHUP, signal.SIGTERM):
+    signal.signal(signal_number, end)
+
+
 def parser_of(doc):
     return argparse.ArgumentParser(description=doc,
                                    formatter_class=argparse.RawDescriptionHelpFormatter)
 
 
 def build(*labels):
-    subprocess.run([ROOT / "tools/build", *labels], check=True)
+    status = subprocess.run([ROOT / "tools/build", *labels], check=False).returncode
+    if status:  # tools/build has said why
+        sys.exit(status)
 
 
 def build_lessons(names, *labels):
