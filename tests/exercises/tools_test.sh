@@ -10,7 +10,7 @@ mkdir -p "$tree"/{notes,tools/course/grader,tools/programs,path,bazel-bin/tools/
 cp tools/exercise tools/grade tools/build "$tree/tools"
 cp notes/lessons.md "$tree/notes"
 cp tools/course/grader/{lessons.sh,exercises.bzl} "$tree/tools/course/grader"
-cp tools/programs/did_you_mean.sh "$tree/tools/programs"
+cp tools/programs/*.sh "$tree/tools/programs"
 printf '#!/bin/sh\n' >"$tree/tools/setup"
 printf '#!/bin/sh\necho "exercises/08/schedules.cc:7:1: error: no semicolon" >&2\n%s\n' \
   '[ ! -e "$0.fails" ] || case "$*" in *tools/course/grader:08*)
