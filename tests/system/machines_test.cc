@@ -184,6 +184,43 @@ TEST_CASE("machines: another build on one node is refused before ranks do anythi
   check_user_error(result, {"the build of 02_ddp", "rank 0 on node1", "rank 1 on node2"});
 }
 
+// What runs there may take its time to end, as a run that saves a checkpoint does.
+TEST_CASE("cluster: a signal for exec reaches its command, and exec ends after it") {
+  if (!clusters_are_possible()) return;
+  const Cluster cluster(2);
+  const std::string script = R"sh(
+    folder=$(mktemp -d /var/tmp/cluster_test.XXXXXX) # which all nodes have
+    try() {
+      local signal=$1 number=$2 status=0
+      shift 2
+      env --default-signal=INT "$@" bash -c \
+        "trap 'sleep 0.3; echo $signal >>\"$folder/out\"; exit 3' $signal TERM
+         : >\"$folder/began.\$(uname -n)\"; while true; do sleep 0.05; done" &>/dev/null &
+      until (($(ls "$folder" | grep -c began) == number)); do sleep 0.05; done
+      kill -s $signal $!
+      wait $! || status=$?
+      echo "$signal: $(sort -u "$folder/out"), status $((status > 0)), left: $(pgrep -fc "$folder" || true)"
+      rm "$folder"/*
+    }
+    for signal in HUP INT TERM USR1; do
+      try $signal 1 "$@" exec
+      try $signal 1 "$@" exec --on node2
+    done
+    try TERM 2 "$@" exec "$MPIRUN" -n 2 --hosts node1,node2
+    rmdir "$folder")sh";
+  const fs::path mpirun = fs::canonical(program_path("tools/mpirun"));
+  const ProcessResult result = run_process(
+      Flags{"env", "MPIRUN=" + mpirun.string(), "bash", "-ec", script, "sh"} + cluster_command({}));
+  CAPTURE(result.err);
+  std::string expected;
+  for (const std::string signal :
+       {"HUP", "HUP", "INT", "INT", "TERM", "TERM", "USR1", "USR1", "TERM"}) {
+    expected += concat(signal, ": ", signal, ", status 1, left: 0\n");
+  }
+  CHECK(result.out == expected);
+  cluster.check_clean();
+}
+
 TEST_CASE("cluster: wrong uses") {
   const auto refuse = [](const Flags& arguments, const std::string& mention) {
     const ProcessResult result = run_process(cluster_command(arguments));
@@ -198,11 +235,19 @@ TEST_CASE("cluster: wrong uses") {
   refuse({"up", "--bandwidth", "fast"}, "'fast'");
   refuse({"up", "--latency", "5"}, "'5'");
   refuse({"up", "--while", "me"}, "'me'");
+  refuse({"up", "--while", ""}, "''");
+  for (const std::string flag : {"-n", "--bandwidth", "--latency", "--while", "--show"}) {
+    refuse({"up", flag}, flag + " needs a value");
+  }
+  refuse({"sbatch"}, "sbatch needs a script");
   refuse({"down"}, "there is no cluster");
   refuse({"exec", "true"}, "tools/cluster up makes one");
   if (!clusters_are_possible()) return;
   const Cluster cluster(1);
   refuse({"up"}, "is up already");
+  refuse({"exec", "--on"}, "--on needs a node");
+  refuse({"exec", "--on", "", "true"}, "no node ''");
+  refuse({"exec", "--on=node1", "true"}, "no flag '--on=node1'; did you mean --on?");
   refuse({"cut", "node2"}, "no node 'node2', only head and node1");
   refuse({"sbatch", "x"}, "--slurm");
 }

@@ -227,7 +227,7 @@ while IFS='|' read -r name arguments rest; do
   [[ $name == tools* ]] && (($# == 0)) || [[ " $* " == *" $name "* ]] || continue
   IFS='|' read -ra row <<<"$rest"
   read -ra arguments <<<"$arguments"
-  command=("./$name" "${arguments[@]}")
+  command=("$name" "${arguments[@]}")
   [[ $name != *:* ]] || command=("$here/${name/:/\/}" "${arguments[@]}")
   usual=none said_usually=''
   for i in "${!columns[@]}"; do

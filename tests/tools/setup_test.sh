@@ -15,7 +15,7 @@ fake() {
   printf '#!/bin/bash\n%s\n' "$2" >"path/$1"
   chmod +x "path/$1"
 }
-for program in bash cat chmod cp dirname rm env grep head mkdir mv printf readlink sed sort tr; do
+for program in bash cat chmod cp dirname rm env grep head mkdir mv printf readlink sed setpriv sleep sort tr; do
   ln -s "$(command -v $program)" "path/$program"
 done
 all_is_well() {
@@ -94,6 +94,57 @@ fake env 'while [[ $1 == *=* ]]; do shift; done; exec "$@"'
 PATH=$TEST_TMPDIR/path XDG_CACHE_HOME=$TEST_TMPDIR/cache ladder/tools/setup 2>said || { cat said && exit 1; }
 grep -q "^setup: installing 1 of 13 packages: bible-kjv$" said
 grep -q -- "install .* bible-kjv$" installed
+
+# installs STATUS SAID APT-GET: what tools/setup says where apt-get does that at first; `tries` counts.
+installs() {
+  local status=0 out
+  rm -f installed tries
+  fake apt-get "echo >>'$TEST_TMPDIR/tries'; tries=\$(grep -c '' '$TEST_TMPDIR/tries')
+    $3
+    [[ \$* != *' install '* || \$* == *--download-only* ]] || echo >'$TEST_TMPDIR/installed'"
+  out=$(PATH=$TEST_TMPDIR/path XDG_CACHE_HOME=$TEST_TMPDIR/cache ladder/tools/setup 2>&1) || status=$?
+  [[ $status == "$1" && $out == "setup: installing 1 of 13 packages: bible-kjv"${2:+$'\n'$2} ]] ||
+    { echo "expected status $1 and: $2; seen status $status and: $out" && exit 1; }
+}
+
+# Whatever lock another one has, it waits until that is given up, and says so once.
+for lock in lists/lock cache/archives/lock dpkg/lock-frontend; do
+  first=2 times=1 by=" It is held by process 12 (unattended-upgr)" holder="12 (unattended-upgr)"
+  case $lock in
+    lists/*) first=1 ;;
+    cache/*) by='' holder="of another user" times=2 ;;
+  esac
+  installs 0 "setup: waiting for another installation to end: process $holder has /var/lib/$lock" \
+    "if ((tries >= $first && tries < $((first + times)))); then
+      echo 'E: Could not get lock /var/lib/$lock.$by' && exit 100
+    fi"
+done
+
+# No network, with lists of packages and without, is one line more; so is anything else that fails.
+no_network="tools/setup: packages cannot be fetched (Temporary failure resolving 'deb'); is there a network? Missing: bible-kjv"
+installs 1 "$no_network" "if [[ \$* == *update* ]]; then
+    echo \"W: Failed to fetch http://deb/InRelease  Temporary failure resolving 'deb'\"
+  else
+    echo 'E: Unable to locate package bible-kjv' && exit 100
+  fi"
+installs 1 "$no_network" "if [[ \$* != *update* ]]; then
+    echo \"E: Failed to fetch http://deb/b.deb  Temporary failure resolving 'deb'\" && exit 100
+  fi"
+installs 1 "tools/setup: apt-get cannot fetch the packages: E: a; E: b" \
+  "[[ \$* == *update* ]] || { echo 'E: a' && echo 'E: b' && exit 100; }"
+# Old lists may do.
+installs 0 "" "[[ \$* != *update* ]] || { echo 'E: no lists today' && exit 100; }"
+
+# While packages are unpacked, a signal waits.
+rm -f installed
+fake apt-get "[[ \$* == *--download-only* || \$* != *' install '* ]] ||
+  { echo >'$TEST_TMPDIR/unpacks' && sleep 1 && echo >'$TEST_TMPDIR/installed'; }"
+PATH=$TEST_TMPDIR/path XDG_CACHE_HOME=$TEST_TMPDIR/cache ladder/tools/setup 2>said &
+until [[ -e unpacks ]]; do sleep 0.02; done
+kill $!
+status=0
+wait $! || status=$?
+[[ $status == 143 && -e installed ]] && grep -q "^setup: ends when apt-get has" said || { cat said && exit 1; }
 
 # Where nvcc is, --test brings cuobjdump once, and Bazel is told where it is. If PyPI cannot be reached,
 # that is one line and no failure.
