@@ -1,0 +1,16 @@
+# shellcheck shell=bash
+# require_limits RANKS: raises limits of this shell (`ulimit`) to what Open MPI needs to start so many ranks on
+# a host, as far as the user may. Exits with 2 and a line that names the first one that stays too small:
+# Open MPI would hang, or crash without a reason. What the program itself needs is not counted.
+require_limits() {
+  local limit flag least have
+  for limit in "-n $((48 + 5 * $1)) open files" "-s 256 KiB of stack" "-f 5000 KiB in a file" \
+    "-d 50000 KiB of data" "-v 200000 KiB of addresses"; do
+    flag=${limit%% *} limit=${limit#* }
+    least=${limit%% *} have=$(ulimit -S "$flag")
+    if [[ $have != unlimited ]] && ((have < least)) && ! ulimit -S "$flag" "$least" 2>/dev/null; then
+      echo "error: host $(uname -n): ulimit $flag is $have; $1 ranks need $limit: raise it" >&2
+      exit 2
+    fi
+  done
+}
