@@ -1,8 +1,9 @@
 # shellcheck shell=bash
 # How tools/mpirun starts ranks on several machines: by hosts that the user names, or on the nodes that
-# a scheduler has given to a job. tools/mpirun sources it.
+# a scheduler has given to a job. tools/mpirun sources it, and says what the environment names: the `job`, and
+# the variable of a hostfile.
 
-: "${launch:?is the folder of this file}"
+: "${launch:?is the folder of this file}" "${job?}" "${default_hostfile:?}"
 here=$(uname -n) # an exported HOSTNAME may be that of another machine
 
 refuse() {
@@ -41,8 +42,11 @@ read_launch_flags() {
   done
   program=("$@")
   ((${#program[@]} > 0)) || refuse "there is no program to run"
+  if [[ -z $source$job && -n ${!default_hostfile-} ]]; then
+    source=$default_hostfile=${!default_hostfile}
+    read_hostfile "$source" "${!default_hostfile}"
+  fi
   [[ -z $source ]] || ((${#named_hosts[@]} > 0)) || refuse "$source names no host; say, for example, --hosts a,b"
-  local job=${SLURM_JOB_ID-}${PBS_JOBID-}${LSB_JOBID-}
   [[ -z $interface || -n $source || -n $job ]] || refuse "--interface: ranks of one machine need no network"
   if [[ -n ${SLURM_JOB_ID-} ]]; then
     [[ -z $source ]] ||
@@ -79,32 +83,44 @@ read_nodes_of_slurm() {
   for ((i = 0; i < ${#nodes[@]}; ++i)); do named_hosts+=("${nodes[i]}${counts[i]:+:${counts[i]}}"); done
 }
 
-# PBS and LSF name a host as often as they have given it to job $1 for a rank, a line each.
+# PBS and LSF name a host as often as they have given it to job $1 for a rank, a line each. Grid Engine says
+# how often: a line has host, ranks, queue and processors.
 read_nodes_of_job() {
   local variable=PBS_NODEFILE
-  [[ -n ${PBS_JOBID-} ]] || variable=LSB_DJOB_HOSTFILE
+  if [[ -n ${PBS_JOBID-} ]]; then :; elif [[ -n ${LSB_JOBID-} ]]; then
+    variable=LSB_DJOB_HOSTFILE
+  else
+    variable=PE_HOSTFILE
+  fi
   [[ -n ${!variable-} ]] ||
     refuse "this is job $1 of a scheduler, but $variable, which names its nodes, is not set; name them by --hosts"
   read_hostfile "$variable=${!variable}" "${!variable}"
   ((${#named_hosts[@]} > 0)) || refuse "$variable=${!variable} names no host; say, for example, --hosts a,b"
 }
 
-# Reads file $2, which $1 has named: "name" or "name slots=4" a line, as Open MPI's hostfiles have it. A
-# name that is there several times has that many ranks.
+# Reads file $2, which $1 has named: "name" or "name slots=4 max_slots=4" a line, as Open MPI's hostfiles have
+# it, or "name 4 queue processors" as Grid Engine's have it. A name that is there several times has that many
+# ranks.
 read_hostfile() {
   [[ -f $2 && -r $2 ]] || refuse "$1: there is no such file, or it cannot be read"
-  local line number=0 name names=() before repeated=0
+  local line number=0 name names=() before repeated=0 most='([[:blank:]]+max[_-]slots[[:blank:]]*=[[:blank:]]*[0-9]+)?'
   local -A times=()
   while read -r line || [[ -n $line ]]; do
     number=$((number + 1))
     line=${line%$'\r'}
     line=${line%%#*}
     [[ $line =~ [^[:blank:]] ]] || continue
-    [[ $line =~ ^([^[:blank:]=]+)([[:blank:]]+slots[[:blank:]]*=[[:blank:]]*([0-9]{1,5}))?[[:blank:]]*$ ]] ||
+    if [[ $1 == PE_HOSTFILE=* && $line =~ ^([^[:blank:]]+)[[:blank:]]+([1-9][0-9]{0,4})[[:blank:]] ]]; then
+      name=${BASH_REMATCH[1]}
+      [[ -n ${times[$name]-} ]] || names+=("$name") # a host may have several queues
+      times[$name]=$((${times[$name]-0} + BASH_REMATCH[2])) repeated=1
+      continue
+    fi
+    [[ $line =~ ^([^[:blank:]=]+)$most([[:blank:]]+slots[[:blank:]]*=[[:blank:]]*([0-9]{1,5}))?$most[[:blank:]]*$ ]] ||
       refuse "$1, line $number: ${line@Q} is not like 'name' or 'name slots=4'"
     name=${BASH_REMATCH[1]}
-    if [[ -n ${BASH_REMATCH[3]} ]]; then
-      named_hosts+=("$name:${BASH_REMATCH[3]}")
+    if [[ -n ${BASH_REMATCH[4]} ]]; then
+      named_hosts+=("$name:${BASH_REMATCH[4]}")
     else
       before=${times[$name]-0}
       if ((before == 0)); then names+=("$name"); else repeated=1; fi
@@ -175,6 +191,8 @@ check_hosts() {
     [ -z '$interface' ] || grep -qs '^ *$interface:' /proc/self/net/dev || {
       echo 'has no network interface $interface, only' \$(sed -n 's/^ *\\([^ ]*\\):.*/\\1/p' /proc/self/net/dev); exit; }
     echo on \$(cat /proc/sys/kernel/random/boot_id) \$(uname -n)"
+  # Machines that have just been started, as pods are, get their names and their ssh in a while.
+  local patience=$((SECONDS + 20)) waits=' ' not_yet='ould not resolve|Connection refused'
   asked=()
   trap 'kill "${asked[@]}" 2>/dev/null || true; end_session' EXIT # a refusal waits for no answer
   for ((i = 0; i < ${#hosts[@]}; ++i)); do
@@ -182,11 +200,17 @@ check_hosts() {
     asked+=($!)
   done
   for ((i = 0; i < ${#hosts[@]}; ++i)); do
-    if ! wait "${asked[i]}"; then
+    until wait "${asked[i]}"; do
       answer=$(tail -n 1 "$1/answer.$i")
       answer=${answer:-it does not answer in a minute}
-      refuse "host ${hosts[i]} cannot be reached: ${answer#error: }"
-    fi
+      [[ $answer =~ $not_yet ]] && ((SECONDS < patience)) ||
+        refuse "host ${hosts[i]} cannot be reached: ${answer#error: }"
+      [[ $waits == *" $i "* ]] || echo "host ${hosts[i]}: ${answer#error: }; waiting for it, for 20 s at most" >&2
+      waits+="$i "
+      sleep 1
+      on_host "${hosts[i]}" "$question" >"$1/answer.$i" 2>&1 &
+      asked[i]=$!
+    done
     unset "asked[i]" # its number may be another process's from now on
     answer=$(tail -n 1 "$1/answer.$i")
     [[ $answer == "on "* ]] || refuse "host ${hosts[i]} $answer"
