@@ -4,8 +4,8 @@
 # end_session.
 
 : "${launch:?is the folder of this file}"
-# shellcheck source=tools/programs/limits.sh
-source "$launch/../../programs/limits.sh"
+# shellcheck source=tools/machines/launch/limits.sh
+source "$launch/limits.sh"
 
 # begin_session GRACE NAME TEMPORARY RANKS: creates `folder` in TEMPORARY, and `shared`, which is
 # /dev/shm/NAME, where RANKS ranks share memory. Without NAME, as on a run's first host, it is a name that
