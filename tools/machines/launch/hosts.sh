@@ -116,7 +116,7 @@ read_hostfile() {
       times[$name]=$((${times[$name]-0} + BASH_REMATCH[2])) repeated=1
       continue
     fi
-    [[ $line =~ ^([^[:blank:]=]+)$most([[:blank:]]+slots[[:blank:]]*=[[:blank:]]*([0-9]{1,5}))?$most[[:blank:]]*$ ]] ||
+    [[ $line =~ ^([^[:blank:]=]+)${most}([[:blank:]]+slots[[:blank:]]*=[[:blank:]]*([0-9]{1,5}))?${most}[[:blank:]]*$ ]] ||
       refuse "$1, line $number: ${line@Q} is not like 'name' or 'name slots=4'"
     name=${BASH_REMATCH[1]}
     if [[ -n ${BASH_REMATCH[4]} ]]; then
@@ -203,8 +203,9 @@ check_hosts() {
     until wait "${asked[i]}"; do
       answer=$(tail -n 1 "$1/answer.$i")
       answer=${answer:-it does not answer in a minute}
-      [[ $answer =~ $not_yet ]] && ((SECONDS < patience)) ||
+      if [[ ! $answer =~ $not_yet ]] || ((SECONDS >= patience)); then
         refuse "host ${hosts[i]} cannot be reached: ${answer#error: }"
+      fi
       [[ $waits == *" $i "* ]] || echo "host ${hosts[i]}: ${answer#error: }; waiting for it, for 20 s at most" >&2
       waits+="$i "
       sleep 1

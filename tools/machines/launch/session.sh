@@ -54,8 +54,8 @@ link_files() {
 # Signals by which a user or a scheduler ends a run, and which ranks wait for (notes/machines.md). Schedulers
 # may send them to all processes of a job. Open MPI would kill its ranks a second later, so it starts with
 # these blocked, and ends by SIGINT.
-saves=(HUP USR1 TERM)
-printf -v list '%s,' "${saves[@]}"
+ending=(HUP USR1 TERM)
+printf -v list '%s,' "${ending[@]}"
 shield=(env "--block-signal=${list%,}")
 "${shield[@]}" true 2>/dev/null || shield=(env) # an older one
 
@@ -63,7 +63,7 @@ shield=(env "--block-signal=${list%,}")
 # it, and wakes what is stopped. Fails if none waits for it. A shell that has started a rank would die of
 # it, and Open MPI would end the run.
 tell_ranks() {
-  local process mask names status=1
+  local process mask status=1
   for process in $(pgrep --session "$2"); do
     mask=$(awk '/^Sig(Cgt|Blk):/ { printf "%s0x%s", n++ ? " | " : "", $2 }' "/proc/$process/status" 2>/dev/null)
     (((${mask:-0}) >> ($(kill -l "$1") - 1) & 1)) || continue # neither caught nor blocked
