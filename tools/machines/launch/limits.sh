@@ -3,9 +3,16 @@
 # a host, as far as the user may. Exits with 2 and a line that names the first one that stays too small:
 # Open MPI would hang, or crash without a reason. What the program itself needs is not counted.
 require_limits() {
-  local limit flag least have
-  for limit in "-n $((48 + 5 * $1)) open files" "-s 256 KiB of stack" "-f 5000 KiB in a file" \
-    "-d 50000 KiB of data" "-v 200000 KiB of addresses"; do
+  local limit flag least have task tasks=0
+  have=$(ulimit -S -u)
+  if ((EUID > 0)) && [[ $have != unlimited ]] && ((have < 4096)); then # a larger one is not worth counting
+    for task in /proc/[0-9]*/task/[0-9]*; do
+      if [[ -O $task ]]; then tasks=$((tasks + 1)); fi
+    done
+  fi
+  for limit in "-u $((EUID > 0 ? tasks + 16 + 6 * $1 : 0)) processes and threads, with those that run" \
+    "-n $((48 + 5 * $1)) open files" "-s 256 KiB of stack" "-f 5000 KiB in a file" "-d 50000 KiB of data" \
+    "-v 200000 KiB of addresses"; do
     flag=${limit%% *} limit=${limit#* }
     least=${limit%% *} have=$(ulimit -S "$flag")
     if [[ $have != unlimited ]] && ((have < least)) && ! ulimit -S "$flag" "$least" 2>/dev/null; then
