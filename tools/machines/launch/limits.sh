@@ -1,7 +1,7 @@
 # shellcheck shell=bash
-# require_limits RANKS: raises limits of this shell (`ulimit`) to what Open MPI needs to start so many ranks on
-# a host, as far as the user may. Exits with 2 and a line that names the first one that stays too small:
-# Open MPI would hang, or crash without a reason. What the program itself needs is not counted.
+# require_limits RANKS: exits with 2 and a line where a limit of this shell (`ulimit`) is smaller than what Open MPI
+# needs to start so many ranks on a host: it would hang, or crash without a reason. What the program itself
+# needs is not counted. Limits of files and stack are raised, as far as the user may; others may be meant.
 require_limits() {
   local limit flag least have task tasks=0
   have=$(ulimit -S -u)
@@ -15,7 +15,8 @@ require_limits() {
     "-v 200000 KiB of addresses"; do
     flag=${limit%% *} limit=${limit#* }
     least=${limit%% *} have=$(ulimit -S "$flag")
-    if [[ $have != unlimited ]] && ((have < least)) && ! ulimit -S "$flag" "$least" 2>/dev/null; then
+    if [[ $have != unlimited ]] && ((have < least)) &&
+      ! { [[ $flag == -[ns] ]] && ulimit -S "$flag" "$least" 2>/dev/null; }; then
       echo "error: host $(uname -n): ulimit $flag is $have; $1 ranks need $limit: raise it" >&2
       exit 2
     fi

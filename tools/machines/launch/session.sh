@@ -65,7 +65,8 @@ shield=(env "--block-signal=${list%,}")
 tell_ranks() {
   local process mask status=1
   for process in $(pgrep --session "$2"); do
-    mask=$(awk '/^Sig(Cgt|Blk):/ { printf "%s0x%s", n++ ? " | " : "", $2 }' "/proc/$process/status" 2>/dev/null)
+    mask=$(awk '/^Sig(Cgt|Blk):/ { printf "%s0x%s", n++ ? " | " : "", $2 }' "/proc/$process/status" 2>/dev/null) ||
+      continue # it has ended
     (((${mask:-0}) >> ($(kill -l "$1") - 1) & 1)) || continue # neither caught nor blocked
     grep -qz '^OMPI_COMM_WORLD_RANK=' "/proc/$process/environ" 2>/dev/null || continue
     if kill -s "$1" "$process" 2>/dev/null; then status=0; fi
