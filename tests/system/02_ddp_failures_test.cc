@@ -93,7 +93,7 @@ TEST_CASE("02: a /dev/shm that is large enough for the gradients, but not for Op
   require_success(*result);
   // Neither is there room elsewhere.
   const auto refused = run_with_shm("size=1M", run, "/dev/shm");
-  CHECK(refused->status == 1);
+  CHECK(refused->status == 2);
   CHECK(std::ranges::count(refused->err, '\n') == 1);
   CHECK_THAT(refused->err, StartsWith("error: host ") && ContainsSubstring("--shm-size") &&
                                ContainsSubstring("8200 KiB for 2 ranks; /dev/shm has 1024 KiB"));

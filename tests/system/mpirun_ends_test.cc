@@ -114,7 +114,6 @@ TEST_CASE("mpirun: a scheduler may tell all processes of a job, or mpirun only")
   const std::string out = run_script(R"sh(
     export SAVES=3
     (start all --checkpoint ck && kill -s TERM $run $(pgrep --session $(session)) && result) &
-    (start others --checkpoint ck && kill -s TERM $(pgrep --session $(session)) && result) &
     (start inner --checkpoint ck && kill -s TERM $(session) && result) &
     (start again --checkpoint ck && { kill -s TERM $run && kill -s TERM $run; } && result) &
     wait)sh",

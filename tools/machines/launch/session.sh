@@ -79,8 +79,8 @@ tell_ranks() {
 # or a run that has started this one, tells them and Open MPI nothing. Of a job's variables those stay that
 # say which nodes it has.
 forget_launchers() {
-  local variable other='^((PMIX?|HYDRA|HYDI|MV2_COMM_WORLD|MPI_LOCALN?RANK(ID|S)|FLUX|JSM|PALS|ALPS|TORCHELASTIC)_'
-  other+='|((LOCAL_|GROUP_|ROLE_)?(RANK|WORLD_SIZE)|PE_HOSTFILE)$'
+  local variable other='^((PMIX?|HYDRA|HYDI|MV2_COMM_WORLD|FLUX|JSM|PALS|ALPS|TORCHELASTIC)_'
+  other+='|((LOCAL_|GROUP_|ROLE_)?(RANK|WORLD_SIZE)|MPI_LOCALN?RANK(ID|S)|PE_HOSTFILE)$'
   other+='|SLURM_(STEP|SRUN_|PMI|PROCID|LOCALID|NODEID|GTIDS|TASK_PID|LAUNCH_NODE_IPADDR|MPI_TYPE)'
   other+='|(OMPI|PRTE)_MCA_(orte|prte)_default_hostfile$|(OMPI|PRTE)_MCA_plm_(rsh|ssh)_args$'
   if [[ -n ${OMPI_COMM_WORLD_RANK-} ]]; then other+='|(OMPI|PRTE|ORTE)_'; fi
