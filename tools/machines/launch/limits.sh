@@ -1,4 +1,6 @@
 # shellcheck shell=bash
+# For tools/run, tools/mpirun and the daemons on its hosts.
+#
 # require_limits RANKS: exits with 2 and a line where a limit of this shell (`ulimit`) is smaller than what Open MPI
 # needs to start so many ranks on a host: it would hang, or crash without a reason. What the program itself
 # needs is not counted. Limits of files and stack are raised, as far as the user may; others may be meant.
