@@ -77,7 +77,7 @@ tell_ranks() {
 
 # Ranks that are started here are these programs' own: what another launcher has left in the environment,
 # or a run that has started this one, tells them and Open MPI nothing. Of a job's variables those stay that
-# say which nodes it has.
+# say which nodes it has, and of PMIx's those that a user sets.
 forget_launchers() {
   local variable other='^((PMIX?|HYDRA|HYDI|MV2_COMM_WORLD|FLUX|JSM|PALS|ALPS|TORCHELASTIC)_'
   other+='|((LOCAL_|GROUP_|ROLE_)?(RANK|WORLD_SIZE)|MPI_LOCALN?RANK(ID|S)|PE_HOSTFILE)$'
@@ -86,7 +86,7 @@ forget_launchers() {
   if [[ -n ${OMPI_COMM_WORLD_RANK-} ]]; then other+='|(OMPI|PRTE|ORTE)_'; fi
   other+=')'
   for variable in $(compgen -e); do
-    [[ ! $variable =~ $other ]] || unset "$variable"
+    [[ ! $variable =~ $other || $variable =~ ^PMIX_(MCA_|HOSTNAME$) ]] || unset "$variable"
   done
 }
 
