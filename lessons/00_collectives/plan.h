@@ -34,9 +34,11 @@ struct Exchange {
   struct Transfer {
     size_t peer = 0;
     Elements range;  // the range of this rank's vector; the peer's range has the same length
+    friend bool operator==(const Transfer&, const Transfer&) = default;
   };
   std::optional<Transfer> send, receive;
   bool adds = false;  // true: adds what it receives to its vector; false: stores it there
+  friend bool operator==(const Exchange&, const Exchange&) = default;
 };
 
 // The exchanges of every rank, in order.
@@ -71,7 +73,7 @@ using Round = std::vector<size_t>;
 std::vector<Round> rounds_of(const Plan& plan);
 
 // Carries out the plan in this process. vectors[r] is the vector of rank r. After each round it
-// calls `after_round`, if there is one, with the number of rounds so far.
+// calls `after_round`, if there is one, with the round's number, counted from 0.
 void run_plan(const Plan& plan, std::vector<std::vector<double>>& vectors,
               const std::function<void(size_t)>& after_round = {});
 

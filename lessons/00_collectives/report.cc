@@ -10,17 +10,12 @@
 namespace ladder {
 namespace {
 
-// Groups the measurements by way, in the order in which ways first appear.
+// Groups the measurements by way. Those of one way follow each other.
 std::vector<std::vector<Measurement>> by_way(const std::vector<Measurement>& measurements) {
   std::vector<std::vector<Measurement>> groups;
   for (const Measurement& m : measurements) {
-    const auto same = [&](const auto& group) { return group[0].way == m.way; };
-    const auto found = std::ranges::find_if(groups, same);
-    if (found != groups.end()) {
-      found->push_back(m);
-    } else {
-      groups.push_back({m});
-    }
+    if (groups.empty() || groups.back()[0].way != m.way) groups.emplace_back();
+    groups.back().push_back(m);
   }
   return groups;
 }
@@ -80,8 +75,17 @@ std::string chart_of(Collective collective, size_t num_ranks,
   constexpr Colour kColours[] = {Colour::gradients, Colour::parameters, Colour::optimizer,
                                  Colour::activations};
   std::vector<ChartSeries> series;
+  std::vector<Plan> plans;
   for (const std::vector<Measurement>& group : by_way(measurements)) {
     const Way way = group[0].way;
+    // Equal plans are one series with both names: one would hide the other.
+    const Plan plan = way ? make_plan(*way, collective, num_ranks, num_ranks) : Plan();
+    const auto same = std::ranges::find(plans, plan);
+    if (same != plans.end()) {
+      series[static_cast<size_t>(same - plans.begin())].name += " = " + name_of(way);
+      continue;
+    }
+    plans.push_back(plan);
     const LinearCost cost = fit(group);
     ChartSeries one = {
         name_of(way), way ? kColours[static_cast<size_t>(*way)] : Colour::communication, {}, {}};

@@ -79,7 +79,7 @@ void run_plan(const Plan& plan, std::vector<std::vector<double>>& vectors,
       }
     }
     for (size_t r : round) ++next[r];
-    if (after_round) after_round(++num_passed);
+    if (after_round) after_round(num_passed++);
   }
 }
 

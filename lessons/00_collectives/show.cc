@@ -74,11 +74,11 @@ std::string show_plan(Algorithm algorithm, Collective collective, size_t num_ran
   }
   run_plan(plan, vectors, [&](size_t round) {
     text += concat("round ", round, "\n");
-    for (size_t r : rounds[round - 1]) {
+    for (size_t r : rounds[round]) {
       text += concat("  rank ", r, " ", text_of(plan, next, r, before), " and has ",
                      text_of(vectors[r], {0, n}), "\n");
     }
-    for (size_t r : rounds[round - 1]) ++next[r];
+    for (size_t r : rounds[round]) ++next[r];
     before = vectors;
   });
   return text;

@@ -17,7 +17,7 @@ TEST_CASE("00: --show prints every step once, for all ranks") {
   CHECK_THAT(
       result.out,
       StartsWith("ring all_reduce on 4 ranks: 6 rounds\n  rank 0 has [1 2 3 4]\n") &&
-          ContainsSubstring("round 1\n  rank 0 sends [4] to rank 1, adds [15] from rank 3 and has "
+          ContainsSubstring("round 0\n  rank 0 sends [4] to rank 1, adds [15] from rank 3 and has "
                             "[1 2 18 4]\n") &&
           EndsWith("rank 3 sends [32] to rank 0, stores [28] from rank 2 and has "
                    "[28 32 36 40]\n"));

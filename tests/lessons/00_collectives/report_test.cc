@@ -26,10 +26,13 @@ TEST_CASE("rates are those of the whole vector, and of what a rank puts on the w
 TEST_CASE("a cost is fitted to each way's own times, and its largest error is told") {
   // 5 us and 2 GB/s; 20 us and 1 GB/s, of which one is four times as long.
   std::vector<Measurement> timed;
-  for (const size_t bytes : {1000, 10'000, 100'000, 1'000'000}) {
-    const auto number = static_cast<double>(bytes);
-    timed.push_back({kRing, bytes, 0, 5e-6 + number / 2e9});
-    timed.push_back({kShared, bytes, 0, (20e-6 + number / 1e9) * (bytes == 10'000 ? 4 : 1)});
+  constexpr double kBytes[] = {1e3, 1e4, 1e5, 1e6};
+  for (const double bytes : kBytes) {
+    timed.push_back({kRing, static_cast<size_t>(bytes), 0, 5e-6 + bytes / 2e9});
+  }
+  for (const double bytes : kBytes) {
+    const double seconds = (20e-6 + bytes / 1e9) * (bytes == 1e4 ? 4 : 1);
+    timed.push_back({kShared, static_cast<size_t>(bytes), 0, seconds});
   }
   const std::string text = table_of(Collective::all_reduce, 2, timed);
   CHECK_THAT(text, ContainsSubstring("\nring             5.00        2.00            0 %\n"));
@@ -37,6 +40,25 @@ TEST_CASE("a cost is fitted to each way's own times, and its largest error is to
   const std::string error = shared.substr(0, shared.find(" %"));
   CHECK(std::stod(error.substr(error.rfind(' '))) >=
         50);  // whatever the fit: it cannot be near to all
+}
+
+TEST_CASE("a chart has one series for ways that do the same, so that none is hidden") {
+  std::vector<Measurement> timed;
+  for (const Way way : {Way(Algorithm::naive), Way(Algorithm::ring), Way(Algorithm::tree),
+                        Way(Algorithm::halving), kShared}) {
+    for (const size_t bytes : {1000, 2000}) timed.push_back({way, bytes, 0, 1e-6});
+  }
+  const auto names_in = [&](size_t num_ranks) {
+    const std::string chart = chart_of(Collective::all_reduce, num_ranks, timed);
+    std::vector<std::string> names;
+    for (const std::string name :
+         {"naive = tree", "ring = halving", "naive", "ring", "tree", "halving", "shared"}) {
+      if (chart.find(">" + name + "<") != std::string::npos) names.push_back(name);
+    }
+    return names;
+  };
+  CHECK(names_in(2) == std::vector<std::string>{"naive = tree", "ring = halving", "shared"});
+  CHECK(names_in(4) == std::vector<std::string>{"naive", "ring", "tree", "halving", "shared"});
 }
 
 }  // namespace

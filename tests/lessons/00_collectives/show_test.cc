@@ -13,10 +13,10 @@ TEST_CASE("ring all_reduce on two ranks, to the letter") {
         "ring all_reduce on 2 ranks: 2 rounds\n"
         "  rank 0 has [1 2 3 4]\n"
         "  rank 1 has [5 6 7 8]\n"
-        "round 1\n"
+        "round 0\n"
         "  rank 0 sends [3 4] to rank 1, adds [5 6] from rank 1 and has [6 8 3 4]\n"
         "  rank 1 sends [5 6] to rank 0, adds [3 4] from rank 0 and has [5 6 10 12]\n"
-        "round 2\n"
+        "round 1\n"
         "  rank 0 sends [6 8] to rank 1, stores [10 12] from rank 1 and has [6 8 10 12]\n"
         "  rank 1 sends [10 12] to rank 0, stores [6 8] from rank 0 and has [6 8 10 12]\n");
 }

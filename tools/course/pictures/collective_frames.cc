@@ -158,7 +158,7 @@ std::string draw_all_reduce(Algorithm algorithm, size_t num_ranks) {
     const size_t column = is_lower ? i - columns + 1 : i;
     Frame frame(svg, 6 + kFrame * static_cast<double>(column), kTop + kFrameHeight * is_lower,
                 num_ranks);
-    frame.title(i == 0 ? "at first" : concat("round ", i));
+    frame.title(i == 0 ? "at first" : concat("round ", i - 1));
     std::vector<std::vector<bool>> has_come(num_ranks, std::vector<bool>(num_ranks));
     if (i > 0) {
       for (size_t r : rounds[i - 1]) {

@@ -21,9 +21,9 @@ TEST_CASE("a ring of two ranks: two frames after the first, and who has how much
   const std::string svg = draw_all_reduce(Algorithm::ring, 2);  // [1 2] and [3 4]
   CHECK(count_text(svg, "ring all_reduce on 2 ranks: 2 rounds") == 1);
   CHECK(count_text(svg, "at first") == 1);
-  CHECK(count_text(svg, "round 2") == 1);
-  CHECK(count_text(svg, "round 3") == 0);
-  // Round 1: rank 0 has 1 + 3, rank 1 has 2 + 4. Round 2: both have both.
+  CHECK(count_text(svg, "round 1") == 1);
+  CHECK(count_text(svg, "round 2") == 0);
+  // Round 0: rank 0 has 1 + 3, rank 1 has 2 + 4. Round 1: both have both.
   CHECK(count_text(svg, "4") == 1 + 1 + 2);  // the number, then the sum
   CHECK(count_text(svg, "6") == 1 + 2);
   // Complete are two squares, then four; the last one is the legend's.
@@ -46,7 +46,7 @@ TEST_CASE("the parts that travel: one in a ring, half and a quarter in halving, 
   CHECK(count_moved(Algorithm::tree) == std::pair<size_t, size_t>(2 * (2 + 1), 2 * (2 + 1) * 4));
   const std::string tree = draw_all_reduce(Algorithm::tree, 4);
   CHECK(count_text(tree, "all") == 2 * (2 + 1));
-  CHECK(count_text(tree, "round 4") == 1);
+  CHECK(count_text(tree, "round 3") == 1);
   const std::string halving = draw_all_reduce(Algorithm::halving, 4);
   CHECK(count_text(halving, "0 1") == 2 + 2);
   CHECK(count_text(halving, "2 3") == 2 + 2);
