@@ -1,5 +1,5 @@
-// The links of all Markdown files: a path leads to a file, an anchor to a heading, and the number
-// of an issue in the label is the one in the address.
+// The links of all Markdown files: a path leads to a file, an anchor to a heading, the number of an
+// issue in the label is the one in the address, and a citation leads to its paper.
 #include <algorithm>
 #include <cctype>
 #include <filesystem>
@@ -60,6 +60,21 @@ std::string wrong_thread(const Link& link) {
   return same_kind ? "" : "an issue is no pull request";
 }
 
+// Citations such as [Hu21] that are no link, on a page that does not name the paper either: its
+// author, and within a line the year.
+std::vector<std::string> lost_citations(const std::string& text) {
+  static const std::regex kCitation(R"(\[([A-Z][a-z]+)([0-9]{2})\b[^\]]{0,40}\](\]?\()?)");
+  const std::string prose = read_markdown(text).prose;
+  std::vector<std::string> lost;
+  for (auto match = std::sregex_iterator(prose.begin(), prose.end(), kCitation);
+       match != std::sregex_iterator(); ++match) {
+    const std::regex paper(concat(match->str(1), "\\b[^\\]]{0,60}(19|20)", match->str(2), "\\b"));
+    if ((*match)[3].matched || std::regex_search(prose, paper)) continue;
+    lost.push_back(match->str());
+  }
+  return lost;
+}
+
 using Exists = std::function<bool(const fs::path&)>;
 
 // `texts`: all Markdown files by path. `exists`: is there a file or folder at a path from the root?
@@ -67,6 +82,9 @@ std::vector<std::string> wrong_links(const std::string& path,
                                      const std::map<std::string, std::string>& texts,
                                      const Exists& exists) {
   std::vector<std::string> findings;
+  for (const std::string& citation : lost_citations(texts.at(path))) {
+    findings.push_back(concat(path, ": ", citation, " names no paper on this page"));
+  }
   for (const Link& link : links_of(texts.at(path))) {
     const auto report = [&](const std::string& what) {
       findings.push_back(concat(path, ": [", link.label, "](", link.target, "): ", what));
@@ -131,6 +149,11 @@ TEST_CASE("the checker of links finds what leads nowhere") {
   CHECK(check_page("# Here\n[x](#there)").size() == 1);
   CHECK(check_page("`[x](y)` and\n```\n[x](y)\n```\n").empty());  // code, no links
   CHECK(check_page("[two\nlines](gone.md)").size() == 1);
+  CHECK(check_page("as in [Hu21]") ==
+        std::vector<std::string>{"a/README.md: [Hu21] names no paper on this page"});
+  CHECK(check_page("[Hu21, section 2]. Hu et al. 2022, *LoRA*").size() == 1);
+  CHECK(check_page("[Hu21, section 2]. Hu et al. 2021, *LoRA*").empty());
+  CHECK(check_page("[[Hu21]](https://arxiv.org), [[Hu21](https://arxiv.org), 2.1]").empty());
 }
 
 TEST_CASE("the checker of links compares the numbers of threads") {
