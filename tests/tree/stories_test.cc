@@ -137,6 +137,15 @@ TEST_CASE("a lesson is a story that a person finishes, and a page for looking th
   CHECK(findings.empty());
 }
 
+TEST_CASE("what no GPU has run is said in notes/gpus.md alone") {
+  static const std::regex kSaid("[Nn]o GPU has (ever )?run|[Nn]o GPU (ever )?ran");
+  for (const SourceFile& page : read_tree(source_root())) {
+    if (!page.path.ends_with(".md") || page.path == "notes/gpus.md") continue;
+    INFO(page.path);
+    CHECK_FALSE(std::regex_search(page.text, kSaid));
+  }
+}
+
 TEST_CASE("words and numbers are counted as a reader meets them") {
   CHECK(num_words("two [words](../of/a/link.md)") == 2);
   CHECK(num_numbers("1,024 tokens, 4.9 GiB (2 of 3) in fp32 and lesson 05, `x = 7`, N-1") == 4);
