@@ -41,8 +41,7 @@ struct MeasuredKernel {
   std::vector<KernelPoint> points = {};  // by dtype, busy_ranks and work, in this order
 };
 
-// One measurement: how long a collective of so many payload bytes takes `num_ranks` ranks of a
-// node.
+// One measurement: how long a collective takes, by payload bytes and by the ranks of a node.
 struct CollectivePoint {
   Collective collective = Collective::all_reduce;
   size_t num_ranks = 0;
@@ -50,7 +49,7 @@ struct CollectivePoint {
   double seconds = 0;
 };
 
-// The part of the network's bandwidth that collectives between so many nodes reach.
+// The part of the network's bandwidth that collectives reach, by the number of nodes.
 struct NetworkPoint {
   size_t num_nodes = 0;
   double efficiency = 0;
@@ -92,8 +91,7 @@ struct Cluster {
   size_t nics_per_node = 1;
   // Measured, by the number of nodes of a group. Empty: network.efficiency for all of them.
   std::vector<NetworkPoint> network_points = {};
-  // Whether collectives between nodes may go through a tree, and small messages in a way of less
-  // latency and bandwidth.
+  // Whether collectives between nodes may use a tree, and small messages a way of less latency.
   bool network_has_fast_ways = true;
   double call_seconds = 0;  // what a collective or a message takes before its first byte moves
   // The part of a device's compute that a collective takes while it runs.
@@ -111,8 +109,8 @@ struct Cluster {
   size_t num_devices() const { return devices_per_node * num_nodes; }
   size_t node_of(size_t rank) const { return rank / devices_per_node; }
   std::vector<size_t> machine_of(size_t num_ranks) const;  // the node of each rank
-  // Returns how many times the peak rate so many ranks have: each has a device's, but on a CPU the
-  // ranks of a node share it.
+  // Returns how many devices' peak rates `num_ranks` ranks have together: one each, but on a CPU
+  // the ranks of a node share one.
   double num_peaks(size_t num_ranks) const {
     const size_t sharers = is_cpu ? std::min(num_ranks, devices_per_node) : 1;
     return static_cast<double>(num_ranks) / static_cast<double>(sharers);
@@ -125,9 +123,9 @@ struct Cluster {
 // node (1) and the rate of each in Gbit/s: "eth-10g", "ib-8x400g". Without it, the device's file
 // says which network nodes of such devices usually have.
 //
-// Throws a UserError of one line if the device or the network is unknown (naming those that are
-// known), or if a file cannot be read, has a key that is unknown or missing, a value of another
-// type, or a rate that is not positive.
+// Throws a UserError of one line if the device or the network is unknown (it names the known ones),
+// or a file cannot be read, lacks a key, or has an unknown key, a wrong type or a rate of 0 or
+// less.
 //
 // `program` says whose kernels run there: a known program or a path, as above; empty: the lessons'.
 // Its file has other values for what depends on that, such as the efficiency of products. Throws,

@@ -11,9 +11,9 @@
 
 namespace ladder {
 
-// Of 100 tokens so many are chosen. Of 100 chosen ones so many become the mask token, and so many
-// another token, any but the mask. The others stay as they are: a model that fine-tuning shows no
-// masks to must not learn that tokens without a mask need no thought.
+// How many of 100 tokens are chosen; how many of 100 chosen ones become the mask token; how many
+// become another token. The others stay as they are: fine-tuning shows no masks, so the model must
+// not learn that tokens without a mask need no thought.
 inline constexpr uint32_t kChosenPercent = 15, kMaskPercent = 80, kRandomPercent = 10;
 
 // The mask token is the last of the vocabulary. Data must not have it (Corpus::require). Texts do
@@ -37,8 +37,8 @@ class MaskDraws {
  public:
   MaskDraws(const Masking& masking, Split split, uint64_t seed, uint64_t step);
 
-  // Changes the chosen of a sequence's tokens, and sets targets (of the same length): to what a
-  // chosen token was, and to kIgnored for all others.
+  // Changes the chosen tokens of a sequence. Sets targets (of the same length) to what a chosen
+  // token was, and to kIgnored for all others.
   void hide(uint64_t sequence, std::span<int32_t> tokens, std::span<int32_t> targets) const;
   // Returns how many of a sequence's tokens are chosen.
   size_t count(uint64_t sequence, size_t sequence_length) const;

@@ -1,7 +1,6 @@
 // The one description of a model: its units with their parameters, and the operations that take a
-// token from one end of the model to the other. Everything else follows from it: the layout of
-// memory, the order in which ZeRO-3 gathers units, the cuts of a pipeline, the counts of FLOP and
-// of bytes sent.
+// token from one end to the other. All else follows from it: the layout of memory, the order in
+// which ZeRO-3 gathers, the cuts of a pipeline, the counts of FLOP and of bytes sent.
 #pragma once
 
 #include <cstddef>
@@ -19,7 +18,7 @@ struct ParameterSpec {
   std::string name;
   Shape shape;
   TensorSplit split = TensorSplit::none;
-  size_t most_slices = 0;        // as that of LinearPart
+  size_t most_slices = 0;        // as in LinearPart
   double initial_value = 0;      // the value of every element if initial_deviation is 0
   double initial_deviation = 0;  // otherwise elements are drawn from a normal distribution about 0
   bool trainable = true;         // false: frozen (Layout::trained)
@@ -34,8 +33,8 @@ struct ParameterSpec {
 struct UnitSpec {
   std::string name;
   std::vector<ParameterSpec> parameters;
-  // If it is not 0, the parameters are those of so many experts, one expert after the other. Ranks
-  // of an expert-parallel group hold an equal part of the experts each.
+  // If it is not 0, the parameters belong to this many experts, one after the other. The ranks of
+  // an expert-parallel group share the experts evenly.
   size_t num_experts = 0;
 };
 
@@ -56,7 +55,7 @@ enum class OperationKind {
 struct Operation {
   OperationKind kind;
   size_t unit;
-  size_t index = 0;          // its number among those of its kind; that of the block for experts
+  size_t index = 0;          // its number among operations of its kind; for experts, the block's
   double forward_flops = 0;  // FLOP of its matrix products in forward, for one token
   // How often tensor-parallel ranks sum a vector of C elements for each token, in forward and
   // backward together.
@@ -79,28 +78,25 @@ struct ModelDescription {
 
   // Returns the number of parameters. A unit counts once, however many operations use it.
   size_t num_parameters() const;
-  size_t num_trained_parameters() const;  // those that are not frozen
-  // Returns the number of parameters that one token uses: those of k experts instead of all E.
+  size_t num_trained_parameters() const;  // without frozen ones
+  // Returns the number of parameters that one token uses: of all E experts only k.
   size_t num_active_parameters() const;
   // Returns the first operation whose unit is trained, if only in part. Backward ends with it.
   size_t first_trained() const;
   // Returns the FLOP of the matrix products of forward and backward for one token: 6 for each
   // parameter that it uses, but for a table that is only looked up, and 12 L C T for attention with
-  // L layers. [Chowdhery22 PaLM, appendix B]
-  // Of the 6, 2 are forward's, 2 those of the parameter's gradient, and 2 those of the gradient of
-  // what it is multiplied with; of attention's 12, forward has 4. A frozen parameter has no
-  // gradient. Operations before first_trained() have no backward, and a classifier that is this
-  // operation itself needs no gradient of its input.
+  // L layers. [Chowdhery22 PaLM, appendix B] Forward has 2 of the 6 and 4 of the 12; the gradients
+  // of the parameter and of its input have 2 each. A frozen parameter has no gradient, operations
+  // before first_trained() have no backward, and a classifier that is it has no input's gradient.
   double flops_per_token() const;
 };
 
-// Returns the description of a model with L layers. The units of a GPT-2 are wte, wpe, h.0 to h.L-1
-// and ln_f; those of the Llama family are embed_tokens, layers.0 to layers.L-1 and norm.
-// It has one operation for each unit, and then the classifier, which uses the first again. In an
-// untied model it has a unit of its own, lm_head, which is the last; with labels that is the
-// head's, score. If block i has experts, units h.i.router and h.i.experts follow h.i, which then
-// has no parameters of an MLP. Throws a UserError if config.frozen has a name that no unit and no
-// parameter has, the names of all of them, or those of some parts of a linear layer.
+// Returns the description of a model with L layers. GPT-2 has the units wte, wpe, h.0 to h.L-1 and
+// ln_f, the Llama family embed_tokens, layers.0 to layers.L-1 and norm. Each unit has one
+// operation. The last operation, the classifier, uses the first unit again; in an untied model it
+// has a unit of its own at the end, lm_head, or score for labels. If block i has experts, the units
+// h.i.router and h.i.experts follow h.i, which then has no MLP. Throws a UserError if config.frozen
+// names nothing that exists, everything, or some parts of a linear layer without the others.
 ModelDescription describe(const ModelConfig& config);
 
 }  // namespace ladder

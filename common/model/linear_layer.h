@@ -1,4 +1,4 @@
-// What a linear layer of a block is: its parts, what of it ranks hold, its adapters.
+// A linear layer of a block: its parts, its split among ranks, its adapters.
 #pragma once
 
 #include <algorithm>
@@ -25,25 +25,24 @@ inline constexpr double kInitialDeviation = 0.02;  // of weights [Radford19 GPT-
 struct LinearPart {
   const char* name;  // "c_attn", or "q_proj"
   size_t out;
-  // If it is not 0, ranks split the part into so many slices at most, and consecutive ranks have
-  // copies of a slice: as k and v, where there are fewer heads of them than ranks.
+  // If it is not 0, ranks split the part into at most this number of slices, and consecutive ranks
+  // may have copies of one: as of k and v, if they have fewer heads than there are ranks.
   size_t most_slices = 0;
   bool is_adapted = false;  // whether it has an adapter
 };
-// Returns the slices into which so many ranks split what has `most_slices` of them.
+// Returns the number of slices into which `tensor_size` ranks split a part with `most_slices`.
 constexpr size_t num_slices(size_t most_slices, size_t tensor_size) {
   return most_slices == 0 ? tensor_size : std::min(tensor_size, most_slices);
 }
 // Returns the outputs of these parts that one of `tensor_size` ranks has, which split them.
 size_t split_outputs(const std::vector<LinearPart>& parts, size_t tensor_size);
 
-// A linear layer before any split. GPT-2's weights are stored (in, out), and the Llama family's
-// (out, in), as their files have them: so the weights of several parts, one after the other in
-// memory, are one matrix, too. A bias is (out). Ranks that split a weight by its outputs split the
-// bias too.
+// A linear layer before any split. Weights are stored as files have them: (in, out) for GPT-2,
+// (out, in) for the Llama family, where those of several parts, one after the other, are one
+// matrix, too. A bias is (out). Ranks that split a weight by its outputs split the bias too.
 struct Linear {
   std::vector<LinearPart> parts;
-  size_t in, out;  // `out` is that of all parts
+  size_t in, out;  // `out` counts all parts
   TensorSplit split;
   double initial_deviation;  // of the weight's elements; the bias begins with zeros
   bool has_bias = true;

@@ -30,8 +30,8 @@ struct ModelPartition {
   // With expert parallelism a rank has the expert_rank-th of expert_size equal parts of the experts
   // of every block.
   size_t expert_rank = 0, expert_size = 1;
-  // So many consecutive ranks hold the same shard of every unit, if a copy of the model is sharded
-  // among fewer than all ranks.
+  // The number of consecutive ranks that hold the same shard of every unit: more than 1 if a copy
+  // of the model is sharded among fewer than all ranks.
   size_t replicas = 1;
 
   bool has(size_t operation) const {
@@ -54,12 +54,12 @@ struct ModelPartition {
 
 // What kind of matrix a tensor is to Muon, which updates the weights of linear layers in blocks.
 struct MatrixForm {
-  size_t count = 0;        // so many side by side, q, k and v of one weight; 0: AdamW updates it
+  size_t count = 0;        // matrices side by side, as q, k and v; 0: AdamW updates it
   bool out_first = false;  // (outputs, inputs), or (inputs, outputs)
 };
 
-// The place in the whole tensor of the elements that a rank holds. They lie in ranges of `length`
-// elements, and range i begins at element first + i * stride of the whole tensor.
+// Where the elements that a rank holds lie in the whole tensor: in ranges of `length` elements, of
+// which range i begins at element first + i * stride.
 struct Ranges {
   size_t first = 0, length = 0, stride = 0;
 };
@@ -71,18 +71,17 @@ struct Parameter {
   Shape full_shape;    // the shape of the whole tensor
   Ranges ranges;       // the place of the rank's elements in the whole tensor
   bool split = false;  // true: each tensor-parallel rank holds another slice of it
-  // How many tensor-parallel ranks, which are consecutive, hold the same slice. Each computes a
-  // part of its gradient.
+  // How many consecutive tensor-parallel ranks hold this slice; each has a part of its gradient.
   size_t copies = 1;
-  // Tensor-parallel ranks and pipeline stages may hold copies of one tensor. This is true for one
-  // copy, which counts in the norm and is used when full tensors are put together.
+  // True for one of a tensor's copies, on tensor-parallel ranks and stages: the one that counts in
+  // the norm and is used when full tensors are put together.
   bool counted = true;
   double initial_value = 0;      // the value of every element if initial_deviation is 0
   double initial_deviation = 0;  // otherwise elements are drawn from a normal distribution about 0
   bool trainable = true;         // false: frozen (Layout::trained)
   MatrixForm matrix = {};
   size_t index = 0;          // the number by which views of its unit find it
-  size_t most_elements = 0;  // those of the rank that holds most of it
+  size_t most_elements = 0;  // on the rank that holds most of it
   size_t offset = 0;         // the unit's element at which it begins
 
   // Returns whether weight decay applies: to 2-D weights, not to biases and layernorm parameters.
@@ -105,16 +104,14 @@ struct Unit {
   size_t num_elements = 0;      // the elements of its parameters
   size_t padded_elements = 0;   // the elements that it takes in the flat buffer
   size_t trained_elements = 0;  // those of the trained part, padding included
-  // The ranks that hold the same elements of the unit are its shard group. They divide each part of
-  // it into `num_shards` shards, each of which `replicas` consecutive ranks hold. In a buffer of
-  // one rank's shards the unit's begin at element `shard_offset`.
+  // The ranks that hold the unit divide each part of it into `num_shards` shards; `replicas`
+  // consecutive ranks hold the same. In a buffer of a rank's shards it begins at `shard_offset`.
   size_t num_shards = 1, replicas = 1, shard_offset = 0;
   // `is_shared` is true if another pipeline stage also holds the unit; both add to its gradient.
   // The stage that uses the unit first owns it, and `is_copy` is true on the other stage.
   bool is_shared = false, is_copy = false;
-  // `num_experts` is UnitSpec's, that of all ranks. `expert_size` is the number of consecutive
-  // ranks that hold different experts, and 1 if all ranks hold all of the unit: only every
-  // expert_size-th rank shares the unit and its gradient with this rank.
+  // `num_experts` is UnitSpec's, for all ranks. `expert_size` consecutive ranks hold different
+  // experts (1: all hold the same): every expert_size-th rank shares this unit and its gradient.
   size_t num_experts = 0, expert_size = 1;
 
   // Return the part's elements, and the unit's element at which it begins.

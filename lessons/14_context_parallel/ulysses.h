@@ -10,12 +10,11 @@
 namespace ladder {
 
 // UlyssesAttention is attention over sequences whose tokens N ranks share. Outside attention a rank
-// has all heads of its t tokens of a sequence. Inside it has all T tokens of an N-th of the heads
-// of q, and of those of k and v: w columns of the W of all heads. So attention itself is that of
-// attention.h.
+// has t tokens of a sequence, with all heads: W columns. Inside it has all T tokens, with an N-th
+// of the heads of q, of k and of v: w columns. So the kernels of attention.h do the rest.
 class UlyssesAttention {
  public:
-  // The heads of q, those of k (and as many of v), and the columns of each.
+  // How many heads q has, how many k and v have, and how many columns a head has.
   struct Heads {
     size_t num_queries, num_keys, head_size;
   };
@@ -29,23 +28,22 @@ class UlyssesAttention {
   ContextParallel functions();
 
  private:
-  // The arguments are those of attention.h, for this rank's tokens. Forward leaves qkv and
-  // logsumexp of all tokens and this rank's heads in their place, for backward: they need no more
-  // memory than before, and qkv need not be sent again.
+  // The arguments are as in attention.h, for this rank's tokens. Forward replaces qkv and logsumexp
+  // by what backward needs: all tokens of this rank's heads. They take as much memory as before,
+  // and qkv need not be sent again.
   void forward(Stream& stream, TensorView out, TensorView logsumexp, TensorView qkv,
                AttentionMask mask);
   void backward(Stream& stream, TensorView dqkv, TensorView row_dot, ConstTensorView dout,
                 ConstTensorView out, ConstTensorView logsumexp, ConstTensorView qkv,
                 AttentionMask mask);
 
-  // Exchange all heads of this rank's tokens (B, t, W) for all tokens of this rank's heads
-  // (B, T, w), or the reverse: of q, k and v, or of attention's output. The two may lie in the same
-  // place.
+  // Exchange this rank's tokens with all heads (B, t, W) for all tokens with this rank's heads (B, T,
+  // w), or the reverse: of q, k and v, or of the output. Both may lie in the same place.
   void to_heads(Stream& stream, TensorView of_heads, ConstTensorView of_tokens);
   void to_tokens(Stream& stream, TensorView of_tokens, ConstTensorView of_heads);
-  // Calls body(message, first, rows, at, count) for every rank and group of columns of its own
-  // (those of q, of k, of v): columns [first, first + count) of its message are columns [at, at +
-  // count) of `rows`, which are those of all heads of this rank's tokens.
+  // Calls body(message, first, rows, at, count) for every rank and each of its column groups q, k
+  // and v: columns [first, first + count) of its message are columns [at, at + count) of `rows`,
+  // this rank's tokens with all heads.
   template <class View, class Body>
   void for_messages(TensorView messages, View of_tokens, Body body) const;
   // Calls body(first, part, at, count) for every slice of every rank: columns [first, first +

@@ -70,6 +70,7 @@ std::string puzzle_line(const std::string& readme, const Texts& files) {
   for (auto file = files.lower_bound(folder + "puzzles/");
        file != files.end() && is_under(file->first, folder + "puzzles/"); ++file) {
     const std::string_view name = file_name(file->first);
+    if (!name.ends_with(".cc")) continue;  // what the learner is told afterwards
     numbers.push_back(concat(lesson, ".", name.substr(0, name.find('.'))));
   }
   std::string line;
@@ -79,6 +80,18 @@ std::string puzzle_line(const std::string& readme, const Texts& files) {
   if (numbers.empty()) return "";
   return concat("**Puzzle", numbers.size() == 1 ? ", five minutes:** " : "s, five minutes each:** ",
                 line, ".\n\n");
+}
+
+// What is wrong with the text that tools/puzzle prints when a puzzle is right: six lines at most,
+// and the first one names the file of the real code.
+std::string wrong_ending(const std::string& puzzle, const Texts& files) {
+  const auto text = files.find(puzzle.substr(0, puzzle.rfind('.')) + ".txt");
+  if (text == files.end()) return puzzle + ": no text for afterwards";
+  static const std::regex kFile("^The real code: ([a-z0-9_/]+\\.(h|cc))");
+  std::smatch match;
+  const bool is_named = std::regex_search(text->second, match, kFile) && files.contains(match[1]);
+  if (!is_named) return text->first + ": no file of the real code";
+  return lines_of(text->second).size() > 6 ? text->first + ": more than six lines" : "";
 }
 
 // What the exercises lack. Each is a numbered item; the puzzles and the graded one come first.
@@ -136,6 +149,11 @@ TEST_CASE(
     std::ranges::move(wrong_exercises(file, puzzles), std::back_inserter(findings));
   }
   for (const SourceFile& file : tree) {
+    if (file.path.find("/puzzles/") != file.path.npos && file.path.starts_with("lessons/") &&
+        file.path.ends_with(".cc")) {
+      if (const std::string what = wrong_ending(file.path, texts); !what.empty())
+        findings.push_back(what);
+    }
     const bool is_reference = file_name(file.path) == "reference.md";
     if (is_reference || (is_under(file.path, "kernels/") && file_name(file.path) == "README.md")) {
       std::ranges::move(wrong_quotes(file, texts), std::back_inserter(findings));
@@ -175,12 +193,21 @@ TEST_CASE("exercises without an answer are found, and folds that show no Markdow
   CHECK(wrong("1. x\n" + answer) == Findings{"a: the graded exercise does not come first"});
   const Texts files = {{"lessons/09_x/puzzles/1.cc", ""},
                        {"lessons/10_y/puzzles/1.cc", ""},
+                       {"lessons/10_y/puzzles/1.txt", ""},
                        {"lessons/10_y/puzzles/2.cc", ""}};
   CHECK(puzzle_line("lessons/09_x/README.md", files) ==
         "**Puzzle, five minutes:** `tools/puzzle 09.1`.\n\n");
   CHECK(puzzle_line("lessons/10_y/README.md", files) ==
         "**Puzzles, five minutes each:** `tools/puzzle 10.1`, `10.2`.\n\n");
   CHECK(puzzle_line("lessons/11_z/README.md", files) == "");
+  const auto ending = [](const std::string& text) {
+    return wrong_ending("a/puzzles/1.cc", {{"a/puzzles/1.txt", text}, {"b/c.h", ""}});
+  };
+  CHECK(ending("The real code: b/c.h, f.\nx\n") == "");
+  CHECK(ending("The real code: b/d.h, f.\nx\n") == "a/puzzles/1.txt: no file of the real code");
+  CHECK(ending("The real code: b/c.h.\n1\n2\n3\n4\n5\n6\n") ==
+        "a/puzzles/1.txt: more than six lines");
+  CHECK(wrong_ending("a/puzzles/1.cc", {}) == "a/puzzles/1.cc: no text for afterwards");
   CHECK(wrong(graded + "1. x\n" + hint + "2. y\n" + answer) ==
         Findings{"a: no answer before: 2. y"});
   CHECK(wrong(graded + "1. x\n" + answer + "2. y\n") ==

@@ -130,6 +130,8 @@ std::vector<std::string> wrong_in_page(Bug bug, const std::string& page, const T
               in_one_line(cases->second).find("\"" + bug["case"] + "\"") != std::string::npos,
           concat(test, " has no such case: ", bug["case"]));
   for (const std::string& leak : leaks_of(bug, page)) require(false, leak);
+  static const std::regex kLine(R"(\.(h|cc):[0-9])");
+  require(!std::regex_search(page, kLine), "it quotes the number of a line, which will move");
   return findings;
 }
 
@@ -246,6 +248,7 @@ TEST_CASE("the checker of the zoo finds what is missing") {
     CHECK(with(text) == 1);
   }
   CHECK(with("```\na.cc: the_y\n```") == 0);  // a program prints it
+  CHECK(with("```\na.cc:12: the_y\n```") == 1);
   const std::string link = "[its page](../zoo/01.md)";
   CHECK(found("a.md", "**Find the bug.** It is on\n" + link + ".\n").empty());
   CHECK(found("a.md", "**Find the bug.**\n\nSomebody forgot to wait. " + link).size() == 1);

@@ -49,7 +49,7 @@ def lesson(parents = [], supervised = False):
     # The functions that tools/puzzle hands out; a test tries them.
     native.filegroup(
         name = "puzzles",
-        srcs = native.glob(["puzzles/*.cc"]),
+        srcs = native.glob(["puzzles/*.cc", "puzzles/*.txt"]),
     )
 
     # Exercises and the bug zoo replace sources; a test compares what the README says with what the

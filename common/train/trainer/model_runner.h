@@ -25,9 +25,8 @@ class ActivationOffload;
 // A pipeline stage may also hold several model chunks, which do not follow each other in the model
 // (common/schedule/placement.h); all others have one, number 0. Parameters and gradients lie in the
 // stage's buffers, and hooks count the stage's units: chunks that share a unit find the same one.
-// An activation buffer is as large as the largest chunk needs, and any chunk may use it. So a stage
-// needs as many as it has micro-batches in flight, whichever chunks they are in. In the same way
-// chunks share the memory of what their blocks drop (--recompute).
+// An activation buffer fits the largest chunk, and any chunk may use it: a stage needs one for each
+// micro-batch in flight. Chunks also share the memory of what their blocks drop (--recompute).
 class ModelRunner {
  public:
   struct Options {
@@ -41,7 +40,7 @@ class ModelRunner {
     // The layouts of the model chunks; empty: there is one, with the layout of all.
     std::span<const Layout> chunks = {};
   };
-  // `layout` is that of all that this rank holds. `parameters` and `gradients` are those of Model
+  // `layout` has all that this rank holds. `parameters` and `gradients` are as for Model
   // (common/model/model.h). The context, the layouts and the two buffers must outlive this object.
   // REQUIRES: there is one chunk if activations wait on the host.
   ModelRunner(const TrainerContext& context, const Layout& layout, ConstTensorView parameters,
@@ -64,10 +63,9 @@ class ModelRunner {
   void load(Split split, int64_t step, size_t first_sequence, size_t buffer = 0);
   // Runs forward from the tokens, or from input(), to output().
   void forward(const Hooks& hooks = {}, size_t buffer = 0, size_t chunk = 0);
-  // Returns how many tokens of the global batch of `step` count in the loss (kIgnored), and how
-  // many of so many global batches of the validation split; 1 if none does. They are those of all
-  // ranks, which need not ask each other (counted_targets). A loss is a mean over the whole batch:
-  // a mean of ranks' means, or of micro-batches', would weigh a token more where few tokens count.
+  // Returns how many tokens of all ranks count in the loss (kIgnored), in the global batch of
+  // `step` or in the first `num_batches` of the validation split; 1 if none does. Ranks need not
+  // ask each other (counted_targets). A loss is a mean over the whole batch, not a mean of means.
   double counted_tokens(Split split, int64_t step) const;
   double counted_in_validation(size_t num_batches) const;
 
@@ -77,8 +75,7 @@ class ModelRunner {
   // Runs backward, or one half of it, and adds what it computes to the gradients.
   void backward(const Hooks& hooks = {}, size_t buffer = 0, size_t chunk = 0,
                 BackwardHalf half = BackwardHalf::both);
-  // Runs the classifier without gradients: adds the losses to the total, and with a classification
-  // head its hits (CountedTokens).
+  // Runs the classifier without gradients: adds the losses to the total, and a head's hits.
   void evaluate(const Hooks& hooks = {}, size_t buffer = 0, size_t chunk = 0);
   // Loads sequences [first, end) of a global batch of the validation split and runs forward and
   // evaluate on them, micro-batch by micro-batch. `hooks` returns the hooks of one micro-batch.
@@ -88,11 +85,10 @@ class ModelRunner {
   // Returns the sum of the losses of all tokens since the last call. Synchronizes the stream.
   double total_loss() { return losses_.total(); }
 
-  // These three are for pipelines, and have the shape (n, C) for the rows of the residual stream
-  // that this rank has (ModelPartition::residual), which are usually all R: the residual stream
-  // where a chunk begins, the residual stream where it ends, and a gradient. Before backward
-  // d_residual is the gradient with respect to output(); backward turns it into that with respect
-  // to input(). From forward of the next chunk on, output() may be overwritten.
+  // These three are for pipelines, and have the shape (n, C): this rank's rows of the residual
+  // stream (ModelPartition::residual) where a chunk begins, where it ends, and a gradient. Backward
+  // turns d_residual from the gradient with respect to output() into the one with respect to
+  // input(). From forward of the next chunk on, output() may be overwritten.
   TensorView input(size_t buffer, size_t chunk = 0) const {
     return activations(buffer, chunk).input();
   }
@@ -108,7 +104,7 @@ class ModelRunner {
   struct Dropped;
 
   const Activations& activations(size_t buffer, size_t chunk) const;
-  // Returns hooks that count the chunk's units, of hooks that count the stage's.
+  // Turns hooks that count the stage's units into hooks that count the chunk's.
   Hooks of_chunk(const Hooks& hooks, size_t chunk) const;
   // Returns the same with the copies added that offloading needs.
   Hooks with_offload(const Hooks& hooks, size_t buffer, size_t chunk);

@@ -98,7 +98,7 @@ void check_copies(ModelState& state, const Communicator& world, const std::vecto
     const std::string difference = difference_of(state, world, copies);
     if (!difference.empty()) differences += concat(differences.empty() ? "" : "; ", difference);
   }
-  if (!differences.empty()) fail(differences);
+  if (!differences.empty()) throw Error(differences);
 }
 
 }  // namespace ladder

@@ -1,4 +1,4 @@
-// What a lesson's trainer is, and what it is given.
+// The interface of a lesson's trainer, and the context that it works with.
 #pragma once
 
 #include <cstddef>
@@ -36,14 +36,14 @@ struct NamedSlice;
 struct PipelinePlan;
 struct RankContext;
 
-// What a pipeline's trainer plans of a run, before there is a trainer (common/pipeline/plan.h).
+// A pipeline's plan of a run, made before there is a trainer (common/pipeline/plan.h).
 using SharedPlan = std::shared_ptr<const PipelinePlan>;
 
 // The tokens that count in the loss (kernels/runtime/target.h), over all steps of a run.
 struct CountedTokens {
   size_t all = 0;         // tokens of the global batches, whether they count or not
-  size_t divided_by = 0;  // what the losses' sums were divided by: those of all ranks
-  size_t classified = 0;  // those of this rank's micro-batches that it has computed losses of
+  size_t divided_by = 0;  // by which all ranks' sums of losses were divided
+  size_t classified = 0;  // of this rank's micro-batches, those with a loss computed here
   Hits hits;  // in evaluations, of this rank's micro-batches; with a classification head
 };
 
@@ -56,18 +56,17 @@ struct TrainerContext {
   Stream& stream;
   const RankContext* ranks = nullptr;  // null in lessons that run on one rank (ranks.h)
   SharedPlan plan = nullptr;           // null in lessons that plan nothing
-  CountedTokens* counted = nullptr;    // what to add the tokens to that count; null = nobody asks
+  CountedTokens* counted = nullptr;    // counts tokens, if it is not null
 };
-// Returns the grid of the ranks: that of one rank if `ranks` is null.
+// Returns the grid of the ranks. If `ranks` is null it has one rank.
 ProcessGrid grid_of(const TrainerContext& context);
 
 // A trainer. Its class also has
 //   Flags          its own options, with a function void add_to(CLI::App&)
 //   kLesson        a Lesson<Flags> (below)
 //   a constructor  from a TrainerContext and Flags. It allocates everything that the trainer will
-//                  ever need, and nothing else: it also runs where there is neither memory nor
-//                  peers, and so does a step, to find out how much that is and what is communicated
-//                  (prediction.h)
+//                  ever need, and nothing else: it and a step also run without memory and peers, to
+//                  predict how much is allocated and sent (prediction.h)
 class Trainer {
  public:
   Trainer() = default;
@@ -78,19 +77,18 @@ class Trainer {
   virtual ModelState& state() = 0;
   // Makes one optimizer step on the next global batch.
   virtual StepResult step() = 0;
-  // Returns the mean loss over the tokens that count in so many global batches of the validation
-  // split, always the same.
+  // Returns the mean loss over the tokens that count in the first `num_batches` global batches of
+  // the validation split.
   virtual double evaluate(size_t num_batches) = 0;
 
-  // The rest is enough as it is for most trainers. Gives the state its first values.
+  // What follows is enough for most trainers as it is. Gives the state its first values.
   virtual void initialize();
   // Returns the slices of one kind that this rank owns (ModelState::slices).
   virtual std::vector<Slice> slices(std::string_view kind);
   // Returns all slices that a checkpoint has, by name, and sets them again from one.
   virtual std::vector<NamedSlice> stored();
   virtual void restore(CheckpointReader& from);
-  // Returns the numbers that decide the steps to come. What is neither here nor in stored() must
-  // not decide anything: it is lost when training resumes from a checkpoint.
+  // Returns the numbers that decide the steps to come. A checkpoint has these and stored(), no more.
   virtual std::vector<Scalar> scalars();
   // Throws Error unless copies on several ranks are identical. Collective.
   virtual void check_replicas() {}
@@ -98,13 +96,12 @@ class Trainer {
   virtual std::string report() { return {}; }
 };
 
-// A lesson: what it is called, and what its flags mean before there is a trainer. All functions may
-// be left out. A table rather than members of the trainer's class, so that a misspelt name does not
-// compile.
+// A lesson: its name, and what its flags mean before there is a trainer. All functions may be left
+// out. It is a table, not members of the trainer's class, so that a misspelt name does not compile.
 template <class Flags>
 struct Lesson {
   LessonInfo info;
-  // Returns the grid of so many ranks as one of them sees it. Throws UserError if they make none.
+  // Returns the grid of `num_ranks` ranks as `rank` sees it. Throws UserError if they make none.
   // Without it all ranks share the global batch. It is asked before the model is known, too.
   ProcessGrid (*arrange)(const Flags&, size_t num_ranks, size_t rank) = nullptr;
   // Adds what the flags say of the model to the run's configuration, and to the flags what they

@@ -32,10 +32,10 @@ inline void check_05_1(Cases& cases,
                        int (*fewest_cards)(int stage, double parameters, double card_bytes)) {
   constexpr int kMost = 64;  // enough for the cases below
   const std::vector<std::pair<double, double>> all = {
-      {1, 16},  {1, 8},   {1, 4},    {1, 2},         {2, 30},     {10, 100},
-      {10, 90}, {10, 50}, {100, 50}, {1.56e9, 24e9}, {7e9, 80e9}, {175e9, 141e9}};
+      {10, 100}, {1, 16},  {1, 8},    {1, 4},         {1, 2},      {2, 30},
+      {10, 90},  {10, 50}, {100, 50}, {1.56e9, 24e9}, {7e9, 80e9}, {175e9, 141e9}};
   for (const auto& [parameters, card] : all) {
-    for (int stage = 0; stage <= 3; ++stage) {
+    for (const int stage : {1, 2, 3, 0}) {
       cases.begin(text("stage = ", stage, ", parameters = ", parameters, ", card_bytes = ", card));
       int expected = 0;
       for (int n = 1; n <= kMost && expected == 0; ++n) {

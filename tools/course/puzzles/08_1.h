@@ -34,18 +34,18 @@ inline int run_pipeline(const std::vector<int>& first, int m, std::vector<std::s
   return *std::max_element(free.begin(), free.end());
 }
 
-inline void check_08_1(Cases& cases,
-                       int (*forwards_first)(int stage, int stages, int micro_batches)) {
-  for (int p = 1; p <= 4; ++p) {
-    for (int m = 1; m <= 8; ++m) {
+inline void check_08_1(Cases& cases, int (*warm_up)(int stage, int stages, int micro_batches)) {
+  for (const int p : {2, 1, 3, 4}) {
+    for (const int m : {4, 1, 2, 3, 5, 6, 7, 8}) {
       cases.begin(text("stages = ", p, ", micro_batches = ", m));
       std::vector<std::string> lines, ignored;
       std::vector<int> first;
-      for (int s = 0; s < p; ++s) first.push_back(forwards_first(s, p, m));
-      cases.draw("forwards first: ", listed(first));
+      for (int s = 0; s < p; ++s) first.push_back(warm_up(s, p, m));
+      cases.draw("warm-up: ", listed(first));
       for (int s = 0; s < p; ++s) {
-        cases.expect(first[s] >= 1 && first[s] <= m, "stage ", s, " cannot begin with ", first[s],
-                     " of ", m, " forwards");
+        cases.expect(first[s] >= 0 && first[s] < m, "of ", m, " forwards ", first[s],
+                     " cannot come before those of stage ", s, " that take turns");
+        ++first[s];  // one more until its first backward
       }
       const int best = run_pipeline(std::vector<int>(p, m), m, ignored);  // all forwards first
       const int time = run_pipeline(first, m, lines);
@@ -55,7 +55,7 @@ inline void check_08_1(Cases& cases,
       for (int s = 0; s < p; ++s) {
         std::vector<int> fewer = first;
         --fewer[s];
-        cases.expect(fewer[s] == 0 || run_pipeline(fewer, m, ignored) != best, fewer[s],
+        cases.expect(fewer[s] == 0 || run_pipeline(fewer, m, ignored) != best, fewer[s] - 1,
                      " would do for stage ", s);
       }
     }

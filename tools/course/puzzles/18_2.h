@@ -21,10 +21,10 @@ inline std::string holders_drawn(const Table& count, const Table& last) {
 
 inline void check_18_2(Cases& cases,
                        int (*copied)(int in, int out, int r, int ranks, bool split_outputs)) {
-  for (const auto& [in, out, r, ranks] : {std::tuple{1, 1, 1, 1},
-                                          {2, 2, 1, 1},
-                                          {4, 6, 1, 2},
+  for (const auto& [in, out, r, ranks] : {std::tuple{4, 6, 1, 2},
                                           {2, 4, 1, 2},
+                                          {1, 1, 1, 1},
+                                          {2, 2, 1, 1},
                                           {3, 6, 2, 3},
                                           {4, 4, 2, 2}}) {
     for (const bool split_outputs : {true, false}) {

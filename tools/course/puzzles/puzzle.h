@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <exception>
 #include <initializer_list>
+#include <numeric>
 #include <sstream>
 #include <string>
 #include <utility>

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <utility>
 
 #include "common/io/svg.h"
 #include "common/train/report/report.h"
@@ -9,7 +10,11 @@
 namespace ladder {
 namespace {
 
-constexpr double kMemory = 208, kTokens = 452, kWidth = 180, kTop = 80, kRow = 24, kBar = 16;
+constexpr double kMemory = 228, kTokens = 472, kWidth = 180, kTop = 80, kRow = 24, kBar = 16;
+
+bool has(const SpineLine& line, const char* word) {
+  return concat(line.command, line.why).find(word) != std::string::npos;
+}
 
 }  // namespace
 
@@ -18,7 +23,11 @@ std::string draw_spine(const std::vector<SpineLine>& all) {
   std::ranges::copy_if(all, std::back_inserter(lines),
                        [](const SpineLine& line) { return !line.command.empty(); });
   const size_t most = std::ranges::max(lines, {}, &SpineLine::memory).memory;
-  const double best = std::ranges::max(lines, {}, &SpineLine::tokens_a_day).tokens_a_day;
+  const double most_tokens = std::ranges::max(lines, {}, &SpineLine::tokens_a_day).tokens_a_day;
+  double best = 0;  // of those that train the whole model
+  for (const SpineLine& line : lines) {
+    if (!has(line, "--train ")) best = std::max(best, line.tokens_a_day);
+  }
   const double bottom = kTop + kRow * static_cast<double>(lines.size());
   Svg svg(kTokens + kWidth + 60, bottom + 10);
   svg.title(spine_question());
@@ -26,12 +35,17 @@ std::string draw_spine(const std::vector<SpineLine>& all) {
   svg.text(kTokens, 48, "billions of tokens a day", {.bold = true});
   const double limit = kWidth * number_of(spine_card_memory()) / number_of(most);
   double y = kTop;
+  bool is_bf16 = false;
   for (const SpineLine& line : lines) {
     const bool is_best = line.tokens_a_day == best;
     const double memory = kWidth * number_of(line.memory) / number_of(most);
-    const double tokens = kWidth * line.tokens_a_day / best;
+    const double tokens = kWidth * line.tokens_a_day / most_tokens;
     std::string name = line.lesson;
     std::ranges::replace(name, '_', ' ');
+    // In what the line differs from those above it.
+    if (has(line, "bf16") && !std::exchange(is_bf16, true)) name += ": now in bf16";
+    if (has(line, "another model")) name += ": another model";
+    if (has(line, "--train ")) name += ": adapters only";
     svg.text(10, y + 13, name, {.bold = is_best});
     // In two where the card's memory ends.
     const Colour colour = line.fits ? Colour::optimizer : Colour::communication;

@@ -32,15 +32,15 @@ inline auto key_of(const KernelCall& call) {
 }
 using StepCalls = std::map<decltype(key_of(KernelCall())), StepCall>;
 
-// Adds what a step of the lesson calls on all of so many ranks. Nothing is computed. Throws
+// Adds the calls of a step of the lesson, on all `num_ranks` ranks. Nothing is computed. Throws
 // UserError if the lesson is none of lesson_programs() (lesson 19), or if it refuses the flags or
 // the number of ranks.
 void add_calls(const LessonRun& run, size_t num_ranks, StepCalls& calls);
 
-// Takes steps as rank `rank` of so many, of which the others are not there, and adds the seconds of
-// each call: kernels compute, on the tensors of the step and in its order, and nothing is
-// communicated. So a kernel finds in the caches what a step has left there. It takes so many
-// seconds, and at least three steps. REQUIRES: add_calls() has been called.
+// Takes steps as one of `num_ranks` ranks, without the others, and adds the seconds of each call.
+// Kernels compute, on the tensors of a step and in its order, so caches are as in a step. Nothing
+// is communicated. It takes at least three steps and `least_seconds`. REQUIRES: add_calls() was
+// called.
 void time_calls(const LessonRun& run, size_t rank, size_t num_ranks, StepCalls& calls,
                 double least_seconds = 1);
 

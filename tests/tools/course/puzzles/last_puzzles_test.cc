@@ -338,7 +338,8 @@ TEST_CASE("18.2 is what the layout says of an adapter's copies") {
        [](int in, int out, int r, int, bool split) { return r * (split ? in : out); },  // one rank
        [](int in, int out, int r, int ranks, bool split) {
          return ranks == 1 ? 0 : r * (split ? out : in);
-       }});
+       }},
+      "in = 4, out = 6, r = 1, ranks = 2, split outputs");
 }
 
 // Of the offers that are not late the cheapest, and the quickest of those.

@@ -65,63 +65,67 @@ TEST_CASE("07.1 is the layout's slice of qkv") {
 }
 
 TEST_CASE("08.1 is 1F1B") {
-  try_puzzle(check_08_1, ::forwards_first,
-             [](int stage, int stages, int micro_batches) {
-               const StageSchedule actions =
-                   make_schedule(ScheduleKind::one_f_one_b, stages, micro_batches)[stage];
-               int forwards = 0;
-               for (const Action& action : actions) {
-                 if (action.kind == ActionKind::backward) break;
-                 if (action.kind == ActionKind::forward) ++forwards;
-               }
-               return forwards;
-             },
-             {[](int, int, int micro_batches) { return micro_batches; },
-              [](int, int stages, int micro_batches) { return std::min(stages, micro_batches); },
-              [](int stage, int stages, int) { return stages - stage; },
-              [](int stage, int stages, int micro_batches) {
-                return std::min(std::max(1, stages - 1 - stage), micro_batches);
-              }});
+  try_puzzle(
+      check_08_1, ::warm_up,
+      [](int stage, int stages, int micro_batches) {
+        const StageSchedule actions =
+            make_schedule(ScheduleKind::one_f_one_b, stages, micro_batches)[stage];
+        int forwards = 0;
+        for (const Action& action : actions) {
+          if (action.kind == ActionKind::backward) break;
+          if (action.kind == ActionKind::forward) ++forwards;
+        }
+        return forwards - 1;  // the last one takes its turn with the first backward
+      },
+      {[](int, int, int micro_batches) { return micro_batches - 1; },
+       [](int, int stages, int micro_batches) { return std::min(stages, micro_batches) - 1; },
+       [](int stage, int stages, int) { return stages - 1 - stage; },
+       [](int stage, int stages, int micro_batches) {
+         return std::min(std::max(0, stages - 2 - stage), micro_batches - 1);
+       }},
+      "stages = 2, micro_batches = 4");
 }
 
 TEST_CASE("08.2 is cut_line()") {
-  try_puzzle(check_08_2, ::cheapest_cut,
-             [](const Ints& costs, int stages) {
-               std::vector<size_t> first =
-                   cut_line(Doubles(costs.begin(), costs.end()), static_cast<size_t>(stages));
-               first.push_back(costs.size());
-               size_t most = 0;
-               for (size_t s = 0; s + 1 < first.size(); ++s) {
-                 most = std::max(
-                     most, sum_of({costs.begin() + static_cast<std::ptrdiff_t>(first[s]),
-                                   costs.begin() + static_cast<std::ptrdiff_t>(first[s + 1])}));
-               }
-               return static_cast<int>(most);
-             },
-             {[](const Ints& costs, int stages) {  // a perfect cut
-                const int sum = static_cast<int>(sum_of(costs));
-                return std::max((sum + stages - 1) / stages, *std::ranges::max_element(costs));
-              },
-              [](const Ints& costs, int stages) {  // equally many layers
-                const int n = static_cast<int>(costs.size());
-                int most = 0;
-                for (int s = 0; s < stages; ++s) {
-                  int cost = 0;
-                  for (int i = n * s / stages; i < n * (s + 1) / stages; ++i) cost += costs[i];
-                  most = std::max(most, cost);
-                }
-                return most;
-              },
-              [](const Ints& costs, int stages) {  // fills each up to the mean
-                const int mean = static_cast<int>(sum_of(costs)) / stages;
-                int most = 0, cost = 0, cuts = 0;
-                for (const int c : costs) {
-                  if (cost > 0 && cost + c > mean && cuts + 1 < stages) cost = 0, ++cuts;
-                  cost += c;
-                  most = std::max(most, cost);
-                }
-                return most;
-              }});
+  try_puzzle(
+      check_08_2, ::cheapest_cut,
+      [](const Ints& costs, int stages) {
+        std::vector<size_t> first =
+            cut_line(Doubles(costs.begin(), costs.end()), static_cast<size_t>(stages));
+        first.push_back(costs.size());
+        size_t most = 0;
+        for (size_t s = 0; s + 1 < first.size(); ++s) {
+          most =
+              std::max(most, sum_of({costs.begin() + static_cast<std::ptrdiff_t>(first[s]),
+                                     costs.begin() + static_cast<std::ptrdiff_t>(first[s + 1])}));
+        }
+        return static_cast<int>(most);
+      },
+      {[](const Ints& costs, int stages) {  // a perfect cut
+         const int sum = static_cast<int>(sum_of(costs));
+         return std::max((sum + stages - 1) / stages, *std::ranges::max_element(costs));
+       },
+       [](const Ints& costs, int stages) {  // equally many layers
+         const int n = static_cast<int>(costs.size());
+         int most = 0;
+         for (int s = 0; s < stages; ++s) {
+           int cost = 0;
+           for (int i = n * s / stages; i < n * (s + 1) / stages; ++i) cost += costs[i];
+           most = std::max(most, cost);
+         }
+         return most;
+       },
+       [](const Ints& costs, int stages) {  // fills each up to the mean
+         const int mean = static_cast<int>(sum_of(costs)) / stages;
+         int most = 0, cost = 0, cuts = 0;
+         for (const int c : costs) {
+           if (cost > 0 && cost + c > mean && cuts + 1 < stages) cost = 0, ++cuts;
+           cost += c;
+           most = std::max(most, cost);
+         }
+         return most;
+       }},
+      "costs = {2, 1, 1, 3}, stages = 2");
 }
 
 TEST_CASE("09.1 is ProcessGrid's group") {

@@ -19,16 +19,21 @@ inline size_t sum_of(const Ints& numbers) {
 }
 
 // Expects of a checker that it knows the function that is handed out, finds the project's own one
-// right, and finds all others wrong, in a case that a person can follow.
+// right, and finds all others wrong, in a case that a person can follow. Unless `example` is empty
+// the first case is this one, the example of the statement.
 template <class Function>
 void try_puzzle(void (*check)(Cases&, Function), std::type_identity_t<Function> handed_out,
                 std::type_identity_t<Function> own,
-                std::initializer_list<std::type_identity_t<Function>> wrong) {
+                std::initializer_list<std::type_identity_t<Function>> wrong,
+                const std::string& example = "") {
   const auto verdict_of = [&](Function function) {
     Cases cases;
     return judge(cases, check, function);
   };
   CHECK(verdict_of(handed_out).text == "not written yet\n");
+  Cases first;
+  judge(first, check, handed_out);
+  if (!example.empty()) CHECK(first.asked() == example);
   const Verdict verdict = verdict_of(own);
   INFO(verdict.text);
   CHECK(verdict.is_right);

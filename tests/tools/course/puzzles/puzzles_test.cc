@@ -191,7 +191,8 @@ TEST_CASE("02.1 is the simulation of two stages, one of which is the link") {
          int end = 0;
          for (size_t i = 0; i < ready.size(); ++i) end = std::max(end, ready[i] + takes[i]);
          return end - ready.back();
-       }});
+       }},
+      "ready = {2, 4}, takes = {3, 1}");
 }
 
 // A model with units of so many elements. The first one is also the classifier's.
@@ -331,29 +332,31 @@ double predicted_bytes(int stage, size_t cards) {
 }
 
 TEST_CASE("05.1 is what the trainers of lessons 02 to 05 predict") {
-  try_puzzle(check_05_1, ::fewest_cards,
-             [](int stage, double parameters, double card_bytes) {
-               static std::map<std::pair<int, size_t>, double> known;
-               for (size_t n = 1; n <= 48; ++n) {
-                 const auto [need, is_new] = known.try_emplace({stage, n});
-                 if (is_new) need->second = predicted_bytes(stage, n);
-                 if (need->second * parameters <= card_bytes) return static_cast<int>(n);
-               }
-               return 0;
-             },
-             {[](int, double parameters, double card_bytes) {  // everything is divided
-                return static_cast<int>(std::ceil(16 * parameters / card_bytes));
-              },
-              [](int stage, double parameters, double card_bytes) {  // moments are one number
-                const double whole = stage == 0 ? 12 : stage == 1 ? 8 : stage == 2 ? 4 : 0;
-                const double left = card_bytes / parameters - whole;
-                return left <= 0 ? 0 : static_cast<int>(std::ceil((12 - whole) / left));
-              },
-              [](int stage, double parameters, double card_bytes) {  // rounded down
-                const double whole = stage == 0 ? 16 : stage == 1 ? 8 : stage == 2 ? 4 : 0;
-                const double left = card_bytes / parameters - whole;
-                return left < 0 ? 0 : std::max(1, static_cast<int>((16 - whole) / left));
-              }});
+  try_puzzle(
+      check_05_1, ::fewest_cards,
+      [](int stage, double parameters, double card_bytes) {
+        static std::map<std::pair<int, size_t>, double> known;
+        for (size_t n = 1; n <= 48; ++n) {
+          const auto [need, is_new] = known.try_emplace({stage, n});
+          if (is_new) need->second = predicted_bytes(stage, n);
+          if (need->second * parameters <= card_bytes) return static_cast<int>(n);
+        }
+        return 0;
+      },
+      {[](int, double parameters, double card_bytes) {  // everything is divided
+         return static_cast<int>(std::ceil(16 * parameters / card_bytes));
+       },
+       [](int stage, double parameters, double card_bytes) {  // moments are one number
+         const double whole = stage == 0 ? 12 : stage == 1 ? 8 : stage == 2 ? 4 : 0;
+         const double left = card_bytes / parameters - whole;
+         return left <= 0 ? 0 : static_cast<int>(std::ceil((12 - whole) / left));
+       },
+       [](int stage, double parameters, double card_bytes) {  // rounded down
+         const double whole = stage == 0 ? 16 : stage == 1 ? 8 : stage == 2 ? 4 : 0;
+         const double left = card_bytes / parameters - whole;
+         return left < 0 ? 0 : std::max(1, static_cast<int>((16 - whole) / left));
+       }},
+      "stage = 1, parameters = 10, card_bytes = 100");
 }
 
 TEST_CASE("06.1 is the simulation of three stages") {
