@@ -37,8 +37,8 @@ class UlyssesAttention {
                 ConstTensorView out, ConstTensorView logsumexp, ConstTensorView qkv,
                 AttentionMask mask);
 
-  // Exchange this rank's tokens with all heads (B, t, W) for all tokens with this rank's heads (B, T,
-  // w), or the reverse: of q, k and v, or of the output. Both may lie in the same place.
+  // Exchange this rank's tokens with all heads (B, t, W) for all tokens with this rank's heads (B,
+  // T, w), or the reverse: of q, k and v, or of the output. Both may lie in the same place.
   void to_heads(Stream& stream, TensorView of_heads, ConstTensorView of_tokens);
   void to_tokens(Stream& stream, TensorView of_tokens, ConstTensorView of_heads);
   // Calls body(message, first, rows, at, count) for every rank and each of its column groups q, k

@@ -159,7 +159,8 @@ std::string in_words(double hours) {
 
 // The front page adds up the lessons, and those that its table links.
 std::string total_hours(const std::string& front_page, const std::map<std::string, Hours>& hours) {
-  static const std::regex kCore(R"(^\| \[.*\]\(lessons/([0-9]{2}_[a-z0-9_/]+?)(/README)?\.md\) \|)");
+  static const std::regex kCore(
+      R"(^\| \[.*\]\(lessons/([0-9]{2}_[a-z0-9_/]+?)(/README)?\.md\) \|)");
   double all = 0, core = 0;
   for (const auto& [lesson, time] : hours) all += time.reading + time.exercise;
   for (const std::string& line : lines_of(front_page)) {
