@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <regex>
+#include <set>
 
 #include "kernels/runtime/check.h"
 #include "tests/catch.h"
@@ -75,6 +76,35 @@ std::vector<std::string> lost_citations(const std::string& text) {
   return lost;
 }
 
+// Threads of GitHub that stories cite without a row in `table` (threads.txt), rows of no story, and
+// rows without a date and a result.
+std::vector<std::string> wrong_threads(const std::map<std::string, std::string>& texts,
+                                       const std::string& table) {
+  static const std::regex kThread(R"(https://github\.com/([^)\s]+/(issues|pull)/[0-9]+))"),
+      kRow(R"(^(\S+) \| (\d{4}-\d\d-\d\d \| (right|in part|mended|not found)|- \| not yet) \| .+)");
+  std::set<std::string> cited, listed;
+  std::vector<std::string> findings;
+  for (const auto& [path, text] : texts) {
+    if (!path.starts_with("lessons/") || !path.ends_with("/README.md")) continue;
+    for (auto match = std::sregex_iterator(text.begin(), text.end(), kThread);
+         match != std::sregex_iterator(); ++match) {
+      cited.insert(match->str(1));
+    }
+  }
+  for (const std::string& line : lines_of(table)) {
+    std::smatch row;
+    if (line.starts_with("#")) continue;
+    if (!std::regex_match(line, row, kRow)) findings.push_back("no row: " + line);
+    listed.insert(line.substr(0, line.find(' ')));
+  }
+  std::vector<std::string> differ;
+  std::ranges::set_symmetric_difference(cited, listed, std::back_inserter(differ));
+  for (const std::string& thread : differ) {
+    findings.push_back(concat(thread, cited.contains(thread) ? ": no row" : ": in no story"));
+  }
+  return findings;
+}
+
 using Exists = std::function<bool(const fs::path&)>;
 
 // `texts`: all Markdown files by path. `exists`: is there a file or folder at a path from the root?
@@ -111,8 +141,10 @@ std::vector<std::string> wrong_links(const std::string& path,
 
 TEST_CASE("every link of every Markdown file leads somewhere") {
   std::map<std::string, std::string> texts;
+  std::string threads;
   for (const SourceFile& file : read_tree(source_root())) {
     if (file.path.ends_with(".md")) texts[file.path] = file.text;
+    if (file.path == "tests/tree/threads.txt") threads = file.text;
   }
   std::vector<std::string> findings;
   size_t num_links = 0;
@@ -123,6 +155,7 @@ TEST_CASE("every link of every Markdown file leads somewhere") {
     };
     std::ranges::move(wrong_links(path, texts, exists), std::back_inserter(findings));
   }
+  std::ranges::move(wrong_threads(texts, threads), std::back_inserter(findings));
   CHECK(num_links > 100);
   INFO(report(findings));
   CHECK(findings.empty());
@@ -154,6 +187,19 @@ TEST_CASE("the checker of links finds what leads nowhere") {
   CHECK(check_page("[Hu21, section 2]. Hu et al. 2022, *LoRA*").size() == 1);
   CHECK(check_page("[Hu21, section 2]. Hu et al. 2021, *LoRA*").empty());
   CHECK(check_page("[[Hu21]](https://arxiv.org), [[Hu21](https://arxiv.org), 2.1]").empty());
+}
+
+TEST_CASE("a thread that a story cites has a row, which says when it was read") {
+  const auto wrong = [](const std::string& table) {
+    return wrong_threads({{"lessons/01_x/README.md", "[t](https://github.com/a/b/pull/3)"}}, table);
+  };
+  CHECK(wrong("# a comment\na/b/pull/3 | 2026-11-28 | right | x\n").empty());
+  CHECK(wrong("a/b/pull/3 | - | not yet | -\n").empty());
+  CHECK(wrong("a/b/pull/3 | - | right | x\n") ==
+        std::vector<std::string>{"no row: a/b/pull/3 | - | right | x"});
+  CHECK(wrong("") == std::vector<std::string>{"a/b/pull/3: no row"});
+  CHECK(wrong("a/b/pull/3 | - | not yet | -\na/b/pull/4 | - | not yet | -\n") ==
+        std::vector<std::string>{"a/b/pull/4: in no story"});
 }
 
 TEST_CASE("the checker of links compares the numbers of threads") {
