@@ -152,6 +152,96 @@ TEST_CASE("the comparison with a README finds each line that a program does not 
   CHECK_FALSE(missing("..."));
 }
 
+// A command of a story, and numbers that the story takes from what it prints: as they are printed,
+// and as they are said.
+struct Taken {
+  std::string story, lesson, command;  // -n 5 first, if ranks are started
+  std::vector<std::pair<std::string, std::string>> numbers;
+};
+
+const std::string kTwo = "--device virtual --cluster h100x8 --ranks 2 --model gpt2-xl ";
+const std::string kMuon =
+    "--device virtual --cluster h100x8x8 --model gpt2 --micro-batch-size 16 --ranks 8 "
+    "--global-batch-size 128 --steps 1 ";
+const std::string kTune =
+    "--device virtual --cluster h100 --model gpt2 --global-batch-size 1 --steps 1 --train ";
+const std::vector<Taken> kTaken = {
+    {"01_single_gpu",
+     "01_single_gpu",
+     "--model gpt2 --micro-batch-size 1 --device-memory 512MiB",
+     {{"optimizer 949.40 MiB", "949.40 MiB"}, {"activations 582.76 MiB", "582.76 MiB"}}},
+    {"07_tensor_parallel",
+     "01_single_gpu",
+     "--model gpt2-xl --global-batch-size 1 --device-memory 512MiB",
+     {{"28.00 GiB predicted", "28.00 GiB"}, {"activations 4.71 GiB", "4.71 GiB"}}},
+    {"07_tensor_parallel",
+     "07_tensor_parallel",
+     "-n 5 --model gpt2-xl --global-batch-size 1 --device-memory 512MiB",
+     {{"6.58 GiB predicted", "6.58 GiB"}}},
+    {"03_zero1",
+     "03_zero1",
+     "-n 4 --model gpt2 --device-memory 512MiB",
+     {{"parameters 474.70 MiB", "474.70 MiB"}, {"optimizer 237.35 MiB", "237.35 MiB"}}},
+    {"08_pipeline_parallel",
+     "07_tensor_parallel",
+     kTwo + "--micro-batch-size 1 --global-batch-size 1 --steps 1 --heads 20",
+     {{"1,271,410,688", "1.27 GB"}}},
+    {"08_pipeline_parallel",
+     "07_tensor_parallel",
+     kTwo + "--micro-batch-size 1 --global-batch-size 64 --steps 1 --heads 20",
+     {{"81,370,284,032", "81 GB"}}},
+    {"08_pipeline_parallel",
+     "08_pipeline_parallel",
+     kTwo + "--micro-batch-size 1 --global-batch-size 1 --steps 1",
+     {{"321,644,800", "322 MB"}, {"6,553,600", "6.6 MB"}}},
+    {"08_pipeline_parallel",
+     "08_pipeline_parallel",
+     kTwo + "--micro-batch-size 1 --global-batch-size 64 --steps 1",
+     {{"419,430,400", "741 MB"}}},  // and 322 MB
+    {"08_pipeline_parallel",
+     "08_pipeline_parallel",
+     "-n 8 --model gpt2-xl --device-memory 512MiB",
+     {{"memory   9.99 GiB predicted", "memory   9.99 GiB predicted"},
+      {"balance  0.899", "balance  0.899"}}},
+    {"18_fine_tuning", "18_fine_tuning", kTune + "all", {{"state    16.000", "16.000"}}},
+    {"18_fine_tuning", "18_fine_tuning", kTune + "last-1", {{"state    4.684", "4.684"}}},
+    {"18_fine_tuning", "18_fine_tuning", kTune + "bias", {{"state    4.010", "4.010"}}},
+    {"18_fine_tuning", "18_fine_tuning", kTune + "lora", {{"state    4.038", "4.038"}}},
+    {"20_muon",
+     "20_muon",
+     kMuon + "--homes everywhere",
+     {{"optimizer 625.40 MiB", "625 MiB"}, {"parameters 474.70 MiB", "475 more"}}},
+    {"20_muon",
+     "20_muon",
+     kMuon + "--homes everywhere --dtype bf16",
+     {{"1,153,539,072", "625 MiB"}, {"simulated step 47.9", "48.0"}}},
+    {"20_muon",
+     "20_muon",
+     kMuon + "--optimizer adamw --dtype bf16",
+     {{"simulated step 32.5", "32.5 ms"}}}};
+
+TEST_CASE("numbers in the prose of stories are those of the command beside them") {
+  for (const Taken& taken : kTaken) {
+    CAPTURE(taken.story, taken.lesson, taken.command);
+    Flags flags = split(taken.command, ' ');
+    size_t num_ranks = 0;
+    if (flags[0] == "-n") {
+      num_ranks = std::stoul(flags[1]);
+      flags.erase(flags.begin(), flags.begin() + 2);
+    }
+    // A small --device-memory ends some after the header, which is what they are for.
+    const Scratch folder;
+    const Flags argv = Flags{lesson_path(taken.lesson)} + flags;
+    const std::string out = run_example(taken.lesson, num_ranks, argv, folder).out;
+    CAPTURE(out);
+    const std::string story = read_text(program_path("lessons/" + taken.story + "/README.md"));
+    for (const auto& [printed, said] : taken.numbers) {
+      CHECK_THAT(out, ContainsSubstring(printed));
+      CHECK_THAT(story, ContainsSubstring(said));
+    }
+  }
+}
+
 TEST_CASE("a README without an example, or with another one, is not taken for one that agrees") {
   CHECK_THROWS_AS(example_of("\n## Run it\n\nRun it.\n"), Error);
   const Example example =
