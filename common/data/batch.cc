@@ -88,4 +88,15 @@ size_t counted_targets(const Corpus& corpus, Split split, uint64_t seed, uint64_
   return counted;
 }
 
+std::vector<size_t> unpadded_lengths(const Corpus& corpus, Split split, uint64_t seed,
+                                     uint64_t step, uint64_t first_sequence, size_t num_sequences) {
+  std::vector<size_t> lengths;
+  const Draws draw(split, seed, step);
+  for (size_t i = 0; corpus.has_examples() && i < num_sequences; ++i) {
+    const size_t index = draw(corpus.num_examples(split), first_sequence + i);
+    lengths.push_back(corpus.example(split, index).tokens.size());
+  }
+  return lengths;
+}
+
 }  // namespace ladder

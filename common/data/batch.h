@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 #include "common/data/masking.h"
 #include "kernels/runtime/target.h"
@@ -33,5 +34,10 @@ void fill_batch(const Corpus& corpus, Split split, uint64_t seed, uint64_t step,
 size_t counted_targets(const Corpus& corpus, Split split, uint64_t seed, uint64_t step,
                        size_t num_sequences, size_t sequence_length,
                        const std::optional<Masking>& masking = {});
+
+// Returns how many tokens of each sequence are not padding, of those that fill_batch() fills with
+// the same arguments. Empty: the corpus has no examples, and so there is no padding.
+std::vector<size_t> unpadded_lengths(const Corpus& corpus, Split split, uint64_t seed,
+                                     uint64_t step, uint64_t first_sequence, size_t num_sequences);
 
 }  // namespace ladder

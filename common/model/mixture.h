@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <memory>
+#include <vector>
 
 #include "common/model/block.h"
 #include "common/model/layout.h"
@@ -17,6 +18,10 @@ namespace ladder {
 class Mixture {
  public:
   virtual ~Mixture() = default;
+
+  // Says how many tokens of each sequence of the next micro-batch are not padding, which comes
+  // after them: padding goes to no expert, and counts nowhere. Empty, as at first: there is none.
+  virtual void set_lengths(std::vector<size_t> lengths) = 0;
 
   // Forward of the router, and then of the experts. The router reads ln_2, and the experts read
   // ln_2 and `middle` and overwrite `out`.

@@ -100,7 +100,7 @@ ExpertLayer::ExpertLayer(Memory& device, Memory& host, const Layout& layout, DTy
 
 RoutingSizes ExpertLayer::sizes_of(const BlockActivations& block) const {
   const Shape& shape = activations_of(block, kAttention)[A::statistics].shape();  // (B, NH, T)
-  return {shape[0], shape[2], chosen_, num_experts_};
+  return {shape[0], shape[2], chosen_, num_experts_, lengths_};
 }
 
 void ExpertLayer::forward(Stream& stream, const Operation& operation, const BlockActivations& block,
@@ -139,7 +139,7 @@ void ExpertLayer::route(Stream& stream, Block& b, const BlockActivations& block,
   b.routing = assign_tokens(elements<int32_t>(host_assignments_, num_choices),
                             elements<int32_t>(host_rows_, host_rows_.shape()[0]), fractions,
                             elements<const int32_t>(host_experts_, num_choices), sizes,
-                            expert_capacity(sizes.tokens, chosen_, e, options_.capacity_factor));
+                            options_.capacity_factor);
   const TensorView counts = rows_of(host_counts_, ranks_.size(), e);
   const TensorView own = counts.rows(ranks_.rank(), 1);
   std::copy(b.routing.kept.begin(), b.routing.kept.end(), own.as<int32_t>());
@@ -250,7 +250,15 @@ void ExpertLayer::route_backward(Stream& stream, Block& b, TensorView d_norm, co
   const TensorView dlogits = rows_of(dlogits_, r, e);
   router_backward(stream, dlogits, probabilities, logsumexp, rows_of(b.experts, r, chosen_),
                   rows_of(b.weights, r, chosen_), rows_of(dweights_, r, chosen_), fractions,
-                  options_.factors);
+                  {options_.factors.balance / num_tokens_, options_.factors.z / num_tokens_});
+  for (size_t s = 0; s < sizes.batch; ++s) {
+    const size_t length = sizes.length(s), padding = sizes.tokens - length;
+    b.load.num_tokens += static_cast<double>(length);
+    if (padding == 0) continue;
+    for (const TensorView& all : {dlogits, probabilities, logsumexp}) {  // they add 0 to all sums
+      fill(stream, all.rows(s * sizes.tokens + length, padding), 0);
+    }
+  }
   const bool out_first = mlp_.first.out_first;  // of the router's weight, too
   linear_backward_weight(stream, g[0], {}, dlogits, activations_of(block, kMlp)[A::norm],
                          out_first);
@@ -269,7 +277,6 @@ void ExpertLayer::route_backward(Stream& stream, Block& b, TensorView d_norm, co
     b.load.kept[x] += static_cast<double>(b.routing.kept[x]);
     b.load.dropped[x] += static_cast<double>(b.routing.dropped[x]);
   }
-  b.load.num_tokens += static_cast<double>(r);
 }
 
 std::map<size_t, ExpertLayer::Load> ExpertLayer::loads(Stream& stream) {
@@ -284,7 +291,8 @@ std::map<size_t, ExpertLayer::Load> ExpertLayer::loads(Stream& stream) {
   return loads;
 }
 
-void ExpertLayer::clear(Stream& stream) {
+void ExpertLayer::clear(Stream& stream, double num_tokens) {
+  num_tokens_ = num_tokens;
   for (auto& [index, b] : blocks_) {
     b.load = {};
     fill(stream, b.totals, 0);

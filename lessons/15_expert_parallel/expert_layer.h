@@ -20,7 +20,7 @@ class ExpertLayer final : public Mixture {
  public:
   struct Options {
     double capacity_factor = 0;     // expert_capacity()
-    RouterFactors factors = {};     // of each token's part of the losses
+    RouterFactors factors = {};     // of the losses' means over the tokens of a step
     Communicator* ranks = nullptr;  // the expert-parallel group; null: this rank has all experts
     MemorySource* registered = nullptr;  // the source of memory that peers read; null: the arena's
   };
@@ -30,13 +30,15 @@ class ExpertLayer final : public Mixture {
   ExpertLayer(Memory& device, Memory& host, const Layout& layout, DType dtype, size_t batch,
               size_t tokens, const Options& options);
 
+  void set_lengths(std::vector<size_t> lengths) override { lengths_ = std::move(lengths); }
   void forward(Stream& stream, const Operation& operation, const BlockActivations& block,
                const ConstUnitView& weights) override;
   void backward(Stream& stream, const Operation& operation, TensorView d_norm,
                 ConstTensorView d_out, const UnitView& gradients, const BlockActivations& block,
                 const ConstUnitView& weights) override;
 
-  // What a block's router has done in the micro-batches whose backward has run since clear().
+  // What a block's router has done in the micro-batches whose backward has run since clear(), with
+  // tokens that are not padding.
   struct Load {
     std::vector<double> kept, dropped;       // choices, by expert
     double balance = 0, z = 0, entropy = 0;  // sums over tokens (router_statistics)
@@ -44,7 +46,8 @@ class ExpertLayer final : public Mixture {
   };
   // Returns the loads of this rank's tokens by block. Synchronizes the stream.
   std::map<size_t, Load> loads(Stream& stream);
-  void clear(Stream& stream);
+  // Begins a step with so many tokens that are not padding, on all ranks together.
+  void clear(Stream& stream, double num_tokens);
 
   // The most assignments that this rank's tokens have in a micro-batch, and the most that arrive
   // here.
@@ -87,7 +90,9 @@ class ExpertLayer final : public Mixture {
   RoutingSizes sizes_of(const BlockActivations& block) const;
 
   Options options_;
-  Communicator alone_;  // used if options_.ranks is null
+  double num_tokens_ = 1;        // of a step
+  std::vector<size_t> lengths_;  // RoutingSizes
+  Communicator alone_;           // used if options_.ranks is null
   Communicator& ranks_;
   const Sublayer mlp_;  // one expert, which has no norm
   size_t hidden_, num_experts_, chosen_;

@@ -24,15 +24,18 @@ size_t Routing::num_assignments() const {
 
 Routing assign_tokens(std::span<int32_t> assignments, std::span<int32_t> rows, TensorView fractions,
                       std::span<const int32_t> experts, const RoutingSizes& sizes,
-                      size_t capacity) {
-  const size_t e = sizes.num_experts, choices = sizes.tokens * sizes.chosen;  // of a sequence
+                      double capacity_factor) {
+  const size_t e = sizes.num_experts;
   Routing routing = {std::vector<size_t>(e), std::vector<size_t>(e)};
+  std::ranges::fill(assignments, -1);
   for (size_t b = 0; b < sizes.batch; ++b) {
+    const size_t first = b * sizes.tokens * sizes.chosen, choices = sizes.length(b) * sizes.chosen;
+    const size_t capacity = expert_capacity(sizes.length(b), sizes.chosen, e, capacity_factor);
     std::vector<size_t> taken(e);  // the choices that fell on each expert
-    for (size_t i = b * choices; i < (b + 1) * choices; ++i) {
+    for (size_t i = first; i < first + choices; ++i) {
       const auto expert = static_cast<size_t>(experts[i]);
       const bool fits = taken[expert]++ < capacity;
-      assignments[i] = fits ? 0 : -1;
+      if (fits) assignments[i] = 0;
       ++(fits ? routing.kept : routing.dropped)[expert];
     }
     dispatch_accumulation(fractions.dtype(), [&](auto zero) {

@@ -14,7 +14,11 @@ namespace ladder {
 // The sizes of a micro-batch: B sequences of T tokens, each of which chooses k of E experts.
 struct RoutingSizes {
   size_t batch, tokens, chosen, num_experts;
+  // By sequence, how many of its tokens are not padding; empty: all T.
+  std::span<const size_t> lengths = {};
+
   size_t rows() const { return batch * tokens; }
+  size_t length(size_t sequence) const { return lengths.empty() ? tokens : lengths[sequence]; }
 };
 
 // Returns how many tokens of a sequence an expert takes: factor * T k / E, rounded up, and T at
@@ -32,15 +36,17 @@ struct Routing {
   size_t num_assignments() const;
 };
 
-// Gives assignments to choices. In each sequence an expert takes the first `capacity` tokens that
-// choose it, in order of position; so neither ranks nor micro-batches decide who is dropped. The
-// assignments are numbered by expert, and by row within an expert.
+// Gives assignments to choices. In each sequence an expert takes the first tokens that choose it,
+// in order of position, as many as expert_capacity() says for the sequence's length; so neither
+// ranks, nor micro-batches, nor padding decide who is dropped. Padding gets no assignment, and is
+// not counted as dropped. The assignments are numbered by expert, and by row within an expert.
 //   experts (R, k) in: what router_forward chose
 //   assignments (R, k) out: the assignment of each choice, or -1; rows (R k) out: the row of each assignment
-//   fractions (B, E) out, fp32 or fp64, on the host: of a sequence's T k choices those that fell on an
-//   expert, dropped or not
+//   fractions (B, E) out, fp32 or fp64, on the host: of the choices of a sequence's tokens those that fell
+//   on an expert, dropped or not
 Routing assign_tokens(std::span<int32_t> assignments, std::span<int32_t> rows, TensorView fractions,
-                      std::span<const int32_t> experts, const RoutingSizes& sizes, size_t capacity);
+                      std::span<const int32_t> experts, const RoutingSizes& sizes,
+                      double capacity_factor);
 
 // The assignments of all ranks that come to this rank's experts. They arrive by sender, and from
 // each sender by expert; the experts want them by expert, and within an expert by sender.

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
+#include "common/data/batch.h"
 #include "common/train/report/report.h"
 #include "common/train/trainer/replicas.h"
 #include "kernels/elementwise.h"
@@ -62,9 +64,8 @@ std::unique_ptr<GradientSync> make_sync(const ZeroFlags& flags, ModelState& stat
 }
 
 ExpertLayer::Options layer_options(const TrainerContext& context, const ExpertFlags& flags) {
-  const double tokens = static_cast<double>(context.config.tokens_per_step());
   return {.capacity_factor = flags.capacity_factor,
-          .factors = {.balance = flags.balance_loss / tokens, .z = flags.z_loss / tokens},
+          .factors = {.balance = flags.balance_loss, .z = flags.z_loss},
           .ranks = &context.ranks->on(Axis::expert),
           .registered = context.ranks->registered};
 }
@@ -137,7 +138,12 @@ StepResult ExpertParallelTrainer::step() {
   ++state_.step;
   const double num_tokens = model_.counted_tokens(Split::train, state_.step);
   fill(context_.stream, state_.gradients, 0);
-  experts_.clear(context_.stream);
+  const std::vector<size_t> lengths =
+      unpadded_lengths(context_.corpus, Split::train, config.seed,
+                       static_cast<uint64_t>(state_.step), 0, config.global_batch_size);
+  const size_t unpadded = std::accumulate(lengths.begin(), lengths.end(), size_t{0});
+  experts_.clear(context_.stream,
+                 static_cast<double>(lengths.empty() ? config.tokens_per_step() : unpadded));
   for (size_t first = share_.first(); first < share_.end(); first += config.micro_batch_size) {
     model_.load(Split::train, state_.step, first);
     model_.forward();

@@ -56,7 +56,7 @@ void Board::write(const MetricsFile::Step& step, const Memory& device_memory) {
   const auto add = [&](const std::string& tag, std::optional<double> value) {
     if (value) summary.add_scalar(tag, *value);
   };
-  add("loss/train", step.result.loss);
+  if (step.result.has_loss) add("loss/train", step.result.loss);
   add("loss/validation", step.validation_loss);
   add("accuracy/validation", step.accuracy);
   add("optimizer/grad_norm", step.result.grad_norm);

@@ -49,7 +49,7 @@ void MetricsFile::write(const Step& step, const Memory& device_memory,
   Json line;
   line["step"] = step.step;
   if (!run_.empty()) line["run"] = run_;
-  line["loss"] = step.result.loss;
+  line["loss"] = step.result.has_loss ? Json(step.result.loss) : Json();
   line["grad_norm"] = step.result.grad_norm;
   line["learning_rate"] = step.result.learning_rate;
   if (step.result.loss_scale) {

@@ -34,14 +34,14 @@ class MetricsFile {
     StepResult result;
     double step_ms, tokens_per_second;
     std::optional<double> mfu;              // flops_utilization() in progress.h
-    std::optional<double> validation_loss;  // set if an evaluation followed this step
+    std::optional<double> validation_loss;  // set if an evaluation followed in which a token counts
     std::optional<double> accuracy = {};    // of a classification head in that evaluation
     double sequences_per_second = 0;
     double exposed_ms = 0;  // the part of step_ms for which this rank waited for communication
   };
   // Writes one step's line. `communicated` is what the run has communicated so far; the line says
-  // what this step added. A number that is infinite or NaN becomes null. Throws Error if the disk
-  // is full.
+  // what this step added. A number that is infinite or NaN becomes null, and so does a loss of
+  // nothing (StepResult::has_loss). Throws Error if the disk is full.
   void write(const Step& step, const Memory& device_memory,
              const TrafficEntries& communicated = {});
   void finish();

@@ -6,6 +6,17 @@
 #include "common/train/report/report.h"
 
 namespace ladder {
+namespace {
+
+constexpr const char* kAdvice =
+    ": training has diverged; try a smaller --learning-rate or longer --warmup-steps";
+
+// Returns what follows the word "loss": a number, or why there is none.
+std::string loss_text(std::optional<double> loss) {
+  return loss ? format(" %.4f", *loss) : ": no token counts";
+}
+
+}  // namespace
 
 double tokens_per_second(const RunConfig& config, double step_ms) {
   return static_cast<double>(config.tokens_per_step()) / step_ms * 1e3;
@@ -43,16 +54,17 @@ bool is_reported(int64_t step, int64_t num_steps) {
 std::string progress_text(int64_t step, int64_t num_steps, const StepResult& result,
                           double tokens_per_second, double seconds_left) {
   const std::string norm = result.skipped ? "overflow" : format("%.3f", result.grad_norm);
-  return format("step %*lld/%lld  loss %.4f  grad norm %s  %s tokens/s  %s left",
+  const std::string loss = loss_text(result.has_loss ? std::optional(result.loss) : std::nullopt);
+  return format("step %*lld/%lld  loss%s  grad norm %s  %s tokens/s  %s left",
                 static_cast<int>(std::to_string(num_steps).size()), static_cast<long long>(step),
-                static_cast<long long>(num_steps), result.loss, norm.c_str(),
+                static_cast<long long>(num_steps), loss.c_str(), norm.c_str(),
                 with_commas(static_cast<uint64_t>(tokens_per_second)).c_str(),
                 clock_text(seconds_left).c_str());
 }
 
 std::string validation_text(const MetricsFile::Step& step) {
-  return format("step %lld  validation loss %.4f%s\n", static_cast<long long>(step.step),
-                *step.validation_loss,
+  return format("step %lld  validation loss%s%s\n", static_cast<long long>(step.step),
+                loss_text(step.validation_loss).c_str(),
                 step.accuracy ? format("  accuracy %.4f", *step.accuracy).c_str() : "");
 }
 
@@ -87,13 +99,6 @@ std::string Progress::end() {
   step_ms_ = 0;
   return "\n";
 }
-
-namespace {
-
-constexpr const char* kAdvice =
-    ": training has diverged; try a smaller --learning-rate or longer --warmup-steps";
-
-}  // namespace
 
 void check_not_diverged(int64_t step, const StepResult& result) {
   const bool norm_is_fine = std::isfinite(result.grad_norm) || result.skipped;

@@ -33,11 +33,13 @@ double seconds_left(double seconds, int64_t step, int64_t num_steps);
 bool is_reported(int64_t step, int64_t num_steps);
 
 // Returns the line of a step, as in "step  7/10  loss 5.4321  grad norm 2.345  1,234 tokens/s  0:42
-// left". A step that was skipped because its gradients overflowed has "grad norm overflow".
+// left". A step that was skipped because its gradients overflowed has "grad norm overflow", and
+// one in which no token counts "no token counts" in place of the loss.
 std::string progress_text(int64_t step, int64_t num_steps, const StepResult& result,
                           double tokens_per_second, double seconds_left);
 
-// Returns the line of an evaluation after a step. REQUIRES: it has a validation loss.
+// Returns the line of an evaluation after a step, which without a validation loss says that no
+// token counts.
 std::string validation_text(const MetricsFile::Step& step);
 
 // Makes the lines of a run's steps. On a terminal a line takes the place of the one before, and one

@@ -8,7 +8,8 @@ void evaluate(Trainer& trainer, const RunConfig& config, Communicator& world,
               CountedTokens& counted, MetricsFile::Step& step) {
   world.count_as_control(true);
   counted.hits = {};
-  step.validation_loss = trainer.evaluate(config.evaluate_batches);
+  const double loss = trainer.evaluate(config.evaluate_batches);
+  if (!counted.none) step.validation_loss = loss;
   if (!config.model.labels.empty()) {
     // Ranks that split a model's tensors count the same rows, all of them equally often.
     const double right = sum_over(world, static_cast<double>(counted.hits.right));

@@ -7,9 +7,9 @@
 
 namespace ladder {
 
-// Sets the validation loss of the step, and the accuracy if the model has a classification head:
-// what part of the validation split's examples it gives their label. `counted` is that of the
-// trainer's context. What `world` communicates meanwhile counts as control. Collective.
+// Sets the validation loss of the step, if any token counts in it, and of a classification head the
+// accuracy: what part of the validation split's examples it gives their label. `counted` is that of
+// the trainer's context. What `world` communicates meanwhile counts as control. Collective.
 void evaluate(Trainer& trainer, const RunConfig& config, Communicator& world,
               CountedTokens& counted, MetricsFile::Step& step);
 

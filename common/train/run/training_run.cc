@@ -222,7 +222,8 @@ void TrainingRun::train_and_report(Trainer& trainer) {
     const double exposed_before = s.exposed_so_far();
     Event before, after;
     before.record(s.stream);
-    const StepResult result = trainer.step();
+    StepResult result = trainer.step();
+    result.has_loss = !s.counted.none;
     after.record(s.stream);
     after.synchronize();
     MetricsFile::Step line =
@@ -234,7 +235,7 @@ void TrainingRun::train_and_report(Trainer& trainer) {
     if (config.evaluate_every > 0 && (step % config.evaluate_every == 0 || step == num_steps)) {
       evaluate(trainer, config, s.job.communicator(), s.counted, line);
       s.say(validation_text(line));
-      check_not_diverged(step, *line.validation_loss);
+      if (line.validation_loss) check_not_diverged(step, *line.validation_loss);
       // A board shows how samples get better. The last one comes after the tables.
       const bool draws = !config.tensorboard.empty() && config.sample_tokens > 0;
       if (draws && step < num_steps) s.sample(step, trainer);

@@ -139,6 +139,7 @@ ModelRunner::ModelRunner(const TrainerContext& context, const Layout& layout,
       micro_batch_size_(context.config.micro_batch_size),
       layout_(layout),
       chunks_(chunks_of(layout, options)),
+      mixture_(options.mixture),
       parameters_(parameters),
       gradients_(gradients),
       workspace_(context.device_memory, layout, context.config.dtype, micro_batch_size_,
@@ -214,6 +215,10 @@ Hooks ModelRunner::with_offload(const Hooks& hooks, size_t buffer, size_t chunk)
 
 void ModelRunner::load(Split split, int64_t step, size_t first_sequence, size_t buffer) {
   buffers_[buffer]->batch.load(split, step, first_sequence);
+  if (mixture_ == nullptr || Simulation::current() != nullptr) return;
+  mixture_->set_lengths(unpadded_lengths(context_.corpus, split, context_.config.seed,
+                                         static_cast<uint64_t>(step), first_sequence,
+                                         micro_batch_size_));
 }
 
 void ModelRunner::forward(const Hooks& hooks, size_t buffer, size_t chunk) {
@@ -222,26 +227,23 @@ void ModelRunner::forward(const Hooks& hooks, size_t buffer, size_t chunk) {
                          {batch.tokens(), batch.positions()}, with_offload(hooks, buffer, chunk));
 }
 
-double ModelRunner::counted_tokens(Split split, int64_t step) const {
+double ModelRunner::counted_tokens(Split split, int64_t step, size_t num_batches) const {
   const RunConfig& config = context_.config;
+  const size_t all = num_batches * config.tokens_per_step();
   // Which tokens count changes nothing in a simulation, which has no values.
-  if (Simulation::current() != nullptr) return static_cast<double>(config.tokens_per_step());
-  const size_t count =
-      counted_targets(context_.corpus, split, config.seed, static_cast<uint64_t>(step),
-                      config.global_batch_size, config.model.sequence_length, config.masking());
+  if (Simulation::current() != nullptr) return static_cast<double>(all);
+  size_t count = 0;
+  for (size_t batch = 0; batch < num_batches; ++batch) {
+    count +=
+        counted_targets(context_.corpus, split, config.seed, static_cast<uint64_t>(step) + batch,
+                        config.global_batch_size, config.model.sequence_length, config.masking());
+  }
+  if (context_.counted != nullptr) context_.counted->none = count == 0;
   if (context_.counted != nullptr && split == Split::train) {
-    context_.counted->all += config.tokens_per_step();
+    context_.counted->all += all;
     context_.counted->divided_by += count;
   }
   return static_cast<double>(std::max<size_t>(count, 1));
-}
-
-double ModelRunner::counted_in_validation(size_t num_batches) const {
-  double count = 0;
-  for (size_t batch = 0; batch < num_batches; ++batch) {
-    count += counted_tokens(Split::validation, static_cast<int64_t>(batch));
-  }
-  return count;
 }
 
 void ModelRunner::classify(double token_weight, const Hooks& hooks, size_t buffer, size_t chunk) {

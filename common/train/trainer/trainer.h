@@ -28,6 +28,9 @@ struct StepResult {
   // The loss scale that gradients were computed with; nothing in trainers that never scale.
   std::optional<double> loss_scale = {};
   bool skipped = false;  // true if gradients overflowed, so that nothing was updated
+  // Set by a run: false if no token of the batch counts (CountedTokens), so that the loss is of
+  // nothing. The update is made all the same.
+  bool has_loss = true;
 };
 
 class CheckpointReader;
@@ -44,6 +47,7 @@ struct CountedTokens {
   size_t all = 0;         // tokens of the global batches, whether they count or not
   size_t divided_by = 0;  // by which all ranks' sums of losses were divided
   size_t classified = 0;  // of this rank's micro-batches, those with a loss computed here
+  bool none = false;      // whether no token counted in the last loss, which then has no mean
   Hits hits;  // in evaluations, of this rank's micro-batches; with a classification head
 };
 

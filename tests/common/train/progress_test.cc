@@ -157,6 +157,17 @@ TEST_CASE("the rate of a line is the mean over the steps since the last line tha
   CHECK(rate(4, 500, 36.5) == "1,024");
 }
 
+TEST_CASE("where no token counts a line says so in place of a loss") {
+  CHECK_THAT(progress_text(3, 10, {.loss = 0, .grad_norm = 2, .has_loss = false}, 512, 7),
+             StartsWith("step  3/10  loss: no token counts  grad norm 2.000  512 tokens/s"));
+  CHECK_THAT(progress_text(3, 10, {.loss = 0, .grad_norm = 2}, 512, 7),
+             StartsWith("step  3/10  loss 0.0000  grad norm 2.000  512 tokens/s"));
+  MetricsFile::Step step = measure(run_of(16), 1, 3, {}, 1000);
+  CHECK(validation_text(step) == "step 3  validation loss: no token counts\n");
+  step.validation_loss = 5.5;
+  CHECK(validation_text(step) == "step 3  validation loss 5.5000\n");
+}
+
 bool diverged(const StepResult& result) {
   try {
     check_not_diverged(7, result);

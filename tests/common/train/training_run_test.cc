@@ -9,7 +9,9 @@
 #include <iostream>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <random>
 #include <regex>
+#include <set>
 #include <sstream>
 #include <string>
 #include <thread>
@@ -19,9 +21,12 @@
 #include "kernels/runtime/clock.h"
 #include "tests/catch.h"
 #include "tests/common/io/event_records.h"
+#include "tests/sample.h"
 
 namespace ladder {
 namespace {
+
+using testing::for_random_cases;
 
 // Standard output while it exists.
 class Output {
@@ -73,6 +78,8 @@ struct Recorder {
 
   RunConfig config;
   std::vector<StepResult> results;  // of each step; empty: all good
+  // In which steps, and in the evaluations after which, no token counts.
+  std::set<int64_t> empty_steps, empty_evaluations;
   double validation_loss = 5.5;
   size_t calls_of_evaluation = 1;
   bool replicas_differ = false;
@@ -90,8 +97,11 @@ struct Recorder {
 
 class Recorder::Recording final : public Trainer {
  public:
-  Recording(Recorder& record, Communicator& ranks)
-      : record_(record), ranks_(ranks), parameters_(layout_.num_elements()) {}
+  Recording(Recorder& record, const TrainerContext& context, Communicator& ranks)
+      : record_(record),
+        ranks_(ranks),
+        counted_(context.counted),
+        parameters_(layout_.num_elements()) {}
   ModelState& state() override { fail("it has none"); }
   void initialize() override { record_.asked += "i"; }
   std::vector<NamedSlice> stored() override {
@@ -109,12 +119,14 @@ class Recorder::Recording final : public Trainer {
     if (record_.before_step_ends) record_.before_step_ends();
     record_.asked += "s";
     ++record_.done;
+    if (counted_ != nullptr) counted_->none = record_.empty_steps.contains(record_.done);
     return record_.results.empty() ? StepResult{.loss = 5, .grad_norm = 2}
                                    : record_.results.at(record_.step++);
   }
   double evaluate(size_t num_batches) override {
     for (size_t i = 0; i < record_.calls_of_evaluation; ++i) communicate();
     record_.asked += concat("e", num_batches);
+    if (counted_ != nullptr) counted_->none = record_.empty_evaluations.contains(record_.done);
     return record_.validation_loss;
   }
   void check_replicas() override {
@@ -138,6 +150,7 @@ class Recorder::Recording final : public Trainer {
 
   Recorder& record_;
   Communicator& ranks_;
+  CountedTokens* counted_;
   Layout layout_{record_.config.model, 1};
   std::vector<float> parameters_;
 };
@@ -150,9 +163,9 @@ void Recorder::train() {
   Communicator& ranks = job.communicator();
   Program program;
   program.lesson = {"00_test", "Tests."};
-  program.construct = [&](const TrainerContext&) {
+  program.construct = [&](const TrainerContext& context) {
     if (refuses) throw UserError("--flag: not in this lesson");
-    return std::make_unique<Recording>(*this, ranks);
+    return std::make_unique<Recording>(*this, context, ranks);
   };
   try {
     TrainingRun(program, config, {}, job, {}).train();
@@ -172,6 +185,44 @@ TEST_CASE("evaluations come every so many steps and after the last, the replicas
   CHECK(out.num_lines("step 5  validation loss 5.5000") == 1);
   CHECK(out.num_lines("step ") == 5 + 3);
   CHECK_THAT(out.text(), ContainsSubstring("what the trainer reports"));
+}
+
+TEST_CASE("steps and evaluations in which no token counts say so, and are no loss of 0 anywhere") {
+  constexpr int64_t kSteps = 8;
+  for_random_cases(5, [](size_t seed) {
+    CAPTURE(seed);
+    std::mt19937 random(static_cast<std::mt19937::result_type>(seed));
+    const Output out;
+    const TestFolder folder;
+    Recorder run(kSteps);
+    run.config.model.objective = Objective::masked;
+    run.config.evaluate_every = 1;
+    run.config.metrics = folder / "metrics";
+    run.config.tensorboard = folder / "board";
+    for (int64_t step = 1; step <= kSteps; ++step) {
+      if (random() % 2 == 0) run.empty_steps.insert(step);
+      if (random() % 2 == 0) run.empty_evaluations.insert(step);
+    }
+    run.train();
+    const std::vector<ReadEvent> events = events_of(folder / "board/" + folder.list("board").at(0));
+    std::istringstream metrics(text_of(folder / "metrics"));
+    for (int64_t step = 1; step <= kSteps; ++step) {
+      const bool has_loss = !run.empty_steps.contains(step);
+      const bool has_validation = !run.empty_evaluations.contains(step);
+      CHECK(out.num_lines(concat("step ", step, "/8  loss",
+                                 has_loss ? " 5.0000" : ": no token counts")) == 1);
+      CHECK(out.num_lines(concat("step ", step, "  validation loss",
+                                 has_validation ? " 5.5000" : ": no token counts")) == 1);
+      std::string line;
+      std::getline(metrics, line);
+      const auto metric = nlohmann::json::parse(line);
+      CHECK(metric.at("loss").is_null() != has_loss);
+      CHECK(metric.contains("validation_loss") == has_validation);
+      const auto& scalars = events.at(2 + static_cast<size_t>(step)).scalars;
+      CHECK(scalars.contains("loss/train") == has_loss);
+      CHECK(scalars.contains("loss/validation") == has_validation);
+    }
+  });
 }
 
 TEST_CASE("what an evaluation communicates is control traffic, what steps do is not") {
@@ -245,6 +296,72 @@ TEST_CASE("a resumed run says how fast it goes and how long the steps left will 
   if (found[4].length() > 0) seconds = 60 * seconds + std::stod(found[4]);
   CHECK(seconds >= 1900 * 0.02 - 1);
   CHECK(seconds <= 1900 * most + 1);
+}
+
+// The values of these flags, of which each changes how training goes on.
+struct Changeable {
+  const char* flag;
+  void (*change)(RunConfig&);
+};
+constexpr Changeable kChangeable[] = {
+    {"--global-batch-size", [](RunConfig& config) { config.global_batch_size *= 2; }},
+    {"--seed", [](RunConfig& config) { config.seed += 1; }},
+    {"--steps", [](RunConfig& config) { config.optimizer.num_steps += 1; }},
+    {"--warmup-steps", [](RunConfig& config) { config.optimizer.warmup_steps += 1; }},
+    {"--learning-rate", [](RunConfig& config) { config.optimizer.learning_rate *= 2; }},
+    {"--min-learning-rate", [](RunConfig& config) { config.optimizer.min_learning_rate += 1e-9; }},
+    {"--weight-decay", [](RunConfig& config) { config.optimizer.weight_decay += 0.5; }},
+    {"--beta1", [](RunConfig& config) { config.optimizer.beta1 /= 2; }},
+    {"--beta2", [](RunConfig& config) { config.optimizer.beta2 /= 2; }},
+    {"--epsilon", [](RunConfig& config) { config.optimizer.epsilon *= 2; }},
+    {"--clip-norm", [](RunConfig& config) { config.optimizer.clip_norm += 1; }},
+    {"--dtype", [](RunConfig& config) { config.dtype = DType::fp64; }},
+    {"--lesson-flag", [](RunConfig& config) { config.flags["--lesson-flag"].value = "2"; }}};
+
+TEST_CASE("a resumed run names the flags that have changed, and no others") {
+  for_random_cases(12, [](size_t seed) {
+    CAPTURE(seed);
+    std::mt19937 random(static_cast<std::mt19937::result_type>(seed));
+    const Output out;
+    const TestFolder folder;
+    Recorder first(2);
+    first.config.evaluate_every = 0;
+    first.config.checkpoint.path = folder / "c";
+    first.config.flags = {{"--lesson-flag", {"1", false}}};
+    first.train();
+    Recorder run(3);
+    run.config = first.config;
+    run.config.checkpoint.resume = true;
+    run.config.optimizer.num_steps = 3;
+    std::set<std::string> expected = {"--steps"}, changed;
+    for (const auto& [flag, change] : kChangeable) {
+      if (random() % 3 != 0) continue;
+      change(run.config);
+      expected.insert(flag);
+    }
+    run.train();
+    const std::string text = out.text();
+    const std::regex line(R"(  changed  (\S+) \S+, was \S+.*\n)");
+    for (std::sregex_iterator it(text.begin(), text.end(), line), end; it != end; ++it) {
+      changed.insert((*it)[1]);
+    }
+    CHECK(changed == expected);
+  });
+}
+
+// A checkpoint is published after all ranks have written, and none writes before there is a folder.
+TEST_CASE("each checkpoint has two barriers") {
+  for (const bool async : {false, true}) {
+    const Output out;
+    const TestFolder folder;
+    Recorder run(6);
+    run.config.evaluate_every = 0;
+    run.config.checkpoint.path = folder / "c";
+    run.config.checkpoint.every = 2;
+    run.config.checkpoint.async = async;
+    run.train();
+    CHECK(run.communicated.at({Purpose::control, Collective::barrier}).calls == 2 * 3);
+  }
 }
 
 TEST_CASE("without evaluations there is none after the last step either") {

@@ -1,12 +1,20 @@
 // Experts on one rank or on many compute the same, and a single expert is an MLP.
 
+#include <cmath>
+#include <numeric>
+#include <random>
+#include <sstream>
+
+#include "common/data/batch.h"
 #include "common/model/lora.h"
 #include "common/model/train_choice.h"
 #include "lessons/15_expert_parallel/trainer.h"
 #include "tests/catch.h"
 #include "tests/lessons/copies.h"
+#include "tests/lessons/examples.h"
 #include "tests/lessons/sharded.h"
 #include "tests/lessons/weights.h"
+#include "tests/sample.h"
 
 namespace ladder {
 namespace {
@@ -128,6 +136,103 @@ TEST_CASE("gradients are those of the adapters of a rank's experts, and so are t
   };
   CHECK(sums(Axis::data) == kFp32 * (shared + (size == 1 ? experts : 0)));
   CHECK(sums(Axis::expert_data) == (size == 2 ? kFp32 * experts : 0));
+}
+
+// What padding must not enter is the router: its losses, shares and capacity.
+TEST_CASE("a longer sequence has more padding, which no router, loss or gradient knows of") {
+  RunConfig config = with_llama_block(equivalence_config(DType::fp64, 1), 1);  // sizes have no T
+  const Corpus corpus = corpus_of_examples(config, 7);
+  given_corpus = &corpus;
+  for_random_cases(6, [&](size_t seed) {
+    std::mt19937 random(static_cast<std::mt19937::result_type>(seed));
+    const auto one_of = [&](auto... values) {
+      return std::vector{values...}[random() % sizeof...(values)];
+    };
+    const size_t ranks = one_of(1UL, 2UL, 4UL), micro_batch = one_of(1UL, 3UL, 6UL);
+    const size_t sizes = one_of(1UL, 2UL, 4UL);
+    Experts::Flags flags = flags_with(one_of(1UL, 2UL), one_of(0.0, 0.6, 1.0, 1.5), 1);
+    config.seed = seed;
+    INFO("case " << seed << ": " << ranks << " ranks, " << sizes << " of them share the experts");
+    const auto record_of = [&](size_t length, Communicator& group, MemorySource* registered) {
+      RunConfig longer = config;
+      longer.model.sequence_length = length;
+      longer.micro_batch_size = group.size() == 1 ? 24 : micro_batch;
+      Experts::adjust(flags, longer);
+      Record record = record_run<Experts>(longer, group, registered, flags);
+      record.samples.clear();  // they begin with other text where a sequence is longer
+      Session<Experts> session(longer, group, registered, flags);
+      session.trainer->step();
+      return std::pair(record, session.trainer->loads());
+    };
+    Communicator alone{std::make_unique<OneRank>()};
+    const auto [expected, loads] = record_of(16, alone, nullptr);
+    flags.experts.parallel_size = std::min(ranks, sizes);
+    flags.zero.stage = one_of(0, 1);
+    Groups groups(ranks);
+    const auto [record, loads_of_longer] = record_of(32, *groups.group, &groups.node_memory);
+    const std::vector<size_t> lengths =
+        unpadded_lengths(corpus, Split::train, seed, 1, 0, config.global_batch_size);
+    const size_t tokens = std::accumulate(lengths.begin(), lengths.end(), size_t{0});
+    for (const auto& [block, load] : loads_of_longer) {
+      CHECK(load.num_tokens == static_cast<double>(tokens));
+      CHECK(load.kept == loads.at(block).kept);
+      CHECK(load.dropped == loads.at(block).dropped);
+      CHECK(load.balance == Approx(loads.at(block).balance));
+      CHECK(load.z == Approx(loads.at(block).z));
+      CHECK(load.entropy == Approx(loads.at(block).entropy));
+    }
+    if (groups.group->rank() != 0) return;
+    require_none(differences(expected, record, bounds_for(DType::fp64), config.optimizer));
+  });
+  given_corpus = nullptr;
+}
+
+// The numbers after some text of a report, up to the end of its line.
+std::vector<double> numbers_after(const std::string& text, const std::string& before) {
+  const size_t found = text.find(before), begin = found + before.size();
+  if (found == text.npos) return {};
+  std::istringstream line(text.substr(begin, text.find('\n', begin) - begin));
+  std::vector<double> numbers;
+  for (std::string word; line >> word;) {
+    if (word[0] >= '0' && word[0] <= '9') numbers.push_back(std::stod(word));
+  }
+  return numbers;
+}
+
+TEST_CASE("what is printed of the routers are means over all tokens, and shares of all choices") {
+  for_random_cases(4, [](size_t seed) {
+    std::mt19937 random(static_cast<std::mt19937::result_type>(seed));
+    const size_t chosen = 1 + random() % 3;
+    const Experts::Flags flags =
+        flags_with(chosen, 0.4 + 0.3 * static_cast<double>(random() % 3), 1 + random() % 2);
+    RunConfig config = config_for(DType::fp64, 3, flags);
+    config.seed = seed;
+    Groups groups(2);
+    Session<Experts> session(config, *groups.group, &groups.node_memory, flags);
+    session.trainer->step();
+    const std::string report = session.trainer->report();
+    const double tokens = 24 * 16, choices = tokens * static_cast<double>(chosen);
+    for (const auto& [block, load] : session.trainer->loads()) {
+      const std::string of_block = report.substr(report.find(concat("  h.", block, ": ")));
+      CAPTURE(seed, of_block);
+      const std::vector<double> shares = numbers_after(of_block, "choices of each expert, %:");
+      REQUIRE(shares.size() == load.kept.size());
+      double num_dropped = 0;
+      for (size_t x = 0; x < shares.size(); ++x) {
+        const double of_expert = load.kept[x] + load.dropped[x];
+        CHECK(std::abs(shares[x] - 100 * of_expert / choices) <= 0.0501);
+        num_dropped += load.dropped[x];
+      }
+      CHECK(numbers_after(of_block, "dropped: ").at(0) == num_dropped);
+      CHECK(numbers_after(of_block, "dropped: ").at(1) == choices);
+      // Rounded to four places. An even router has a balance of 1; no mean is far below.
+      CHECK(std::abs(numbers_after(of_block, "balance ").at(0) - load.balance / tokens) <= 5.1e-5);
+      CHECK(std::abs(numbers_after(of_block, "logsumexp^2 ").at(0) - load.z / tokens) <= 5.1e-5);
+      const std::vector<double> entropy = numbers_after(of_block, "entropy ");
+      CHECK(std::abs(entropy.at(0) - load.entropy / tokens) <= 5.1e-5);
+      CHECK(std::abs(entropy.at(1) - std::log(8)) <= 5.1e-5);
+    }
+  });
 }
 
 TEST_CASE("ZeRO-1 with two shard groups: what one rank computes, in every layout") {

@@ -31,7 +31,7 @@ struct SmallModel {
   // Computes the gradients, and returns the sum whose gradients they are.
   double run() {
     fill(stream, gradients, 0);
-    experts->clear(stream);
+    experts->clear(stream, 1);
     model->forward(stream, activations, workspace, {tokens});
     model->classify(stream, activations, workspace, targets, token_weight);
     model->backward(stream, activations, workspace, {tokens});

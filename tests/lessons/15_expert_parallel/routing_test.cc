@@ -9,13 +9,13 @@ using Ints = std::vector<int32_t>;
 
 // What assign_tokens gives, with its buffers.
 struct Assigned {
-  Assigned(const Ints& experts, const RoutingSizes& sizes, size_t capacity)
+  Assigned(const Ints& experts, const RoutingSizes& sizes, double capacity_factor)
       : assignments(experts.size(), 99),
         rows(experts.size(), 99),
         fractions(sizes.batch * sizes.num_experts) {
     const TensorView view(fractions.data(), DType::fp64, DeviceType::cpu,
                           {sizes.batch, sizes.num_experts});
-    routing = assign_tokens(assignments, rows, view, experts, sizes, capacity);
+    routing = assign_tokens(assignments, rows, view, experts, sizes, capacity_factor);
     rows.resize(routing.num_assignments());
   }
   Ints assignments, rows;
@@ -34,7 +34,7 @@ TEST_CASE("capacity is rounded up, and is T at most: nobody chooses an expert tw
 
 TEST_CASE("assignments are numbered by expert and then by row") {
   // Two sequences of two tokens, which choose two of three experts each.
-  const Assigned a({2, 0, 0, 1, 1, 2, 2, 1}, {2, 2, 2, 3}, 2);
+  const Assigned a({2, 0, 0, 1, 1, 2, 2, 1}, {2, 2, 2, 3}, 0);
   CHECK(a.routing.kept == std::vector<size_t>{2, 3, 3});
   CHECK(a.routing.dropped == std::vector<size_t>{0, 0, 0});
   CHECK(a.assignments == Ints{5, 0, 1, 2, 3, 6, 7, 4});
@@ -45,13 +45,24 @@ TEST_CASE("assignments are numbered by expert and then by row") {
 TEST_CASE(
     "an expert takes the first tokens of each sequence; fractions count the dropped ones too") {
   // Two sequences of three tokens, which choose one of two experts; each takes one of a sequence.
-  const Assigned a({1, 1, 0, 1, 0, 0}, {2, 3, 1, 2}, 1);
+  const Assigned a({1, 1, 0, 1, 0, 0}, {2, 3, 1, 2}, 0.6);
   CHECK(a.assignments == Ints{2, -1, 0, 3, 1, -1});
   CHECK(a.rows == Ints{2, 4, 0, 3});
   CHECK(a.routing.kept == std::vector<size_t>{2, 2});
   CHECK(a.routing.dropped == std::vector<size_t>{1, 1});
   CHECK(a.fractions[0] == Approx(1 / 3.));
   CHECK(a.fractions[2] == Approx(2 / 3.));
+}
+
+TEST_CASE("padding goes nowhere, takes no place and is not dropped") {
+  // Of two sequences of three tokens the first has one, and the second two, that are not padding.
+  const std::vector<size_t> lengths = {1, 2};
+  const Assigned a({1, 1, 1, 0, 0, 0}, {2, 3, 1, 2, lengths}, 0.9);
+  CHECK(a.assignments == Ints{1, -1, -1, 0, -1, -1});
+  CHECK(a.rows == Ints{3, 0});
+  CHECK(a.routing.kept == std::vector<size_t>{1, 1});
+  CHECK(a.routing.dropped == std::vector<size_t>{1, 0});
+  CHECK(a.fractions == std::vector<double>{0, 1, 1, 0});
 }
 
 TEST_CASE("what arrives by sender is put in the order of experts, and back") {

@@ -90,7 +90,7 @@ std::vector<Check> experts() {
           "experts before it."),
       routed(2, "drops", 1, "--expert-parallel-size 1 --capacity-factor 0.7",
              "An expert counts its tokens anew in every sequence. A choice that comes when it has "
-             "`capacity` of them gets the assignment -1, but counts in the fractions."),
+             "expert_capacity() of them gets the assignment -1, but counts in the fractions."),
       routed(3, "arrivals", 2, "--expert-parallel-size 2",
              "The place of an assignment in the order of arrival: after all assignments of the "
              "senders before "

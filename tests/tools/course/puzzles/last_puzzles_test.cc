@@ -109,7 +109,7 @@ TEST_CASE("15.1 is assign_tokens(), if nobody is dropped") {
                Ints assignments(n), rows(n);
                Doubles fractions(e);
                const TensorView view(fractions.data(), DType::fp64, DeviceType::cpu, {1, e});
-               assign_tokens(assignments, rows, view, expert, {1, n, 1, e}, n);
+               assign_tokens(assignments, rows, view, expert, {1, n, 1, e}, 0);
                return assignments;
              },
              {[](const Ints& expert, int experts) {  // from the last choice to the first
