@@ -22,6 +22,7 @@ struct Compared {
   std::map<std::string, std::string> settings;
   ModelConfig model;
   std::string layout;
+  std::vector<double> others;  // which no resumed run compares
 };
 
 using MakeProgram = Program (*)();
@@ -57,7 +58,13 @@ std::optional<Compared> compared(MakeProgram make, const Flags& flags, size_t nu
     if (program.adjust) program.adjust(config);
     const auto settings = config.data.empty() ? settings_of(config, built_in)
                                               : settings_of(config, Corpus::open(config.data));
-    return Compared{settings, config.model, layout_text(grid)};
+    const std::vector<double> others = {config.temperature,
+                                        static_cast<double>(config.top_k),
+                                        static_cast<double>(config.evaluate_every),
+                                        static_cast<double>(config.evaluate_batches),
+                                        static_cast<double>(config.checkpoint.every),
+                                        static_cast<double>(config.checkpoint.keep)};
+    return Compared{settings, config.model, layout_text(grid), others};
   } catch (const UserError&) {
     return std::nullopt;
   }
@@ -126,6 +133,48 @@ bool shows(MakeProgram make, const std::string& flag, ComparedBy by, const std::
     }
   }
   return false;
+}
+
+// The default that --help names, "[16]", of a flag whose value is a word or a number.
+std::string named_default(const CLI::Option& option) {
+  const std::string& text = option.get_description();
+  const size_t begin = text.rfind('[');
+  if (begin == text.npos || !text.ends_with(']')) return "";
+  const std::string value = text.substr(begin + 1, text.size() - begin - 2);
+  return value.find_first_of(" ;") == value.npos ? value : "";
+}
+
+TEST_CASE("the default that --help names is what a run has without the flag") {
+  const std::vector<Flags> besides = {
+      {}, {"--train", "lora"}, {"--optimizer", "muon"}, {"--sample", "1"}};
+  size_t num_compared = 0;
+  for (const MakeProgram make : programs()) {
+    std::vector<std::optional<Compared>> usual;
+    for (const Flags& beside : besides) usual.push_back(compared(make, beside, 4));
+    const Program program = make();
+    Options options(program.lesson, program.add_flags);
+    for (const CLI::Option* option : options.app().get_options()) {
+      const std::string flag = option->get_name(), value = named_default(*option);
+      if (value.empty()) continue;
+      for (size_t i = 0; i < besides.size(); ++i) {  // some flags are refused without another
+        if (std::ranges::count(besides[i], flag) > 0) continue;
+        Flags given = besides[i];
+        given.insert(given.end(), {flag, value});
+        std::optional<Compared> other = compared(make, given, 4);
+        if (!usual[i] || !other) continue;
+        // A flag that is given is a setting even if it has its default.
+        if (!usual[i]->settings.contains(flag)) other->settings.erase(flag);
+        CAPTURE(program.lesson.name, flag, value);
+        CHECK(usual[i]->settings == other->settings);
+        CHECK(usual[i]->model == other->model);
+        CHECK(usual[i]->layout == other->layout);
+        CHECK(usual[i]->others == other->others);
+        ++num_compared;
+        break;
+      }
+    }
+  }
+  CHECK(num_compared > 400);
 }
 
 // A flag that is added to a lesson and not compared fails here.

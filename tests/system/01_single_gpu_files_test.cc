@@ -1,17 +1,23 @@
 // Lesson 01 with files that are missing or damaged, and with outputs that cannot be written:
 // status 2, one line that names the file, nothing written.
+#include <sys/stat.h>
+
 #include <cmath>
 #include <cstring>
 #include <filesystem>
+#include <random>
 #include <regex>
 
 #include "kernels/runtime/check.h"
 #include "tests/catch.h"
+#include "tests/sample.h"
 #include "tests/system/single_gpu.h"
 #include "tools/programs/scratch.h"
 
 namespace ladder {
 namespace {
+
+using testing::for_random_cases;
 
 const Flags kRun = kSmallest.flags() + Flags{"--steps",  "1", "--global-batch-size", "2",
                                              "--sample", "0", "--threads",           "1"};
@@ -315,6 +321,34 @@ TEST_CASE("01: an output that is an input, or another output") {
                    {"--trace ./x", "--dump x", "the same file"});
   CHECK(folder.files() == std::vector<std::string>{"hard", "text"});
   CHECK(read_text(folder.path() / "text") == text);
+}
+
+// Users share a folder by their umask, so files and folders have all that it leaves them.
+TEST_CASE("01: files and folders have the permissions that the umask leaves, with any umask") {
+  namespace fs = std::filesystem;
+  for_random_cases(3, [](size_t seed) {
+    std::mt19937 random(static_cast<std::mt19937::result_type>(seed));
+    const mode_t mask = random() % 2 == 0 ? random() % 0100 : random() % 8 * 010;  // not the user's
+    CAPTURE(mask);
+    const Scratch folder;
+    fs::create_directory(folder.path() / "made");
+    const mode_t before = umask(mask);
+    const ProcessResult result =
+        run_in(folder, {"--metrics", "made/m", "--dump", "made/dump", "--trace", "made/t",
+                        "--export", "made/export", "--tensorboard", "made/board", "--checkpoint",
+                        "made/c", "--save-config", "made/flags.toml", "--evaluate-every", "0"});
+    umask(before);
+    REQUIRE(result.status == 0);
+    size_t files = 0, folders = 0;
+    for (const auto& entry : fs::recursive_directory_iterator(folder.path() / "made")) {
+      CAPTURE(entry.path());
+      const auto mode = static_cast<mode_t>(entry.status().permissions());
+      CHECK(mode == ((entry.is_directory() ? 0777 : 0666) & ~mask));
+      ++(entry.is_directory() ? folders : files);
+    }
+    CHECK(files >= 11);
+    CHECK(folders >= 4);
+  });
 }
 
 TEST_CASE("01: outputs that cannot be written") {

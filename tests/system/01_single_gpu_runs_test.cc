@@ -1,12 +1,14 @@
 // Lesson 01 as it should go: what it writes, and that it writes the same again.
 #include <cmath>
 #include <filesystem>
+#include <random>
 #include <regex>
 #include <set>
 #include <sstream>
 
 #include "kernels/runtime/check.h"
 #include "tests/catch.h"
+#include "tests/sample.h"
 #include "tests/system/mpirun.h"
 #include "tests/system/single_gpu.h"
 #include "tools/programs/scratch.h"
@@ -149,6 +151,84 @@ ProcessResult run_in_shell(const Scratch& folder, const std::string& command, co
   const Flags run = {"--model", "nano", "--evaluate-every", "0", "--threads", "1", "--sample", "0"};
   return run_process(Flags{"sh", "-c", command, lesson_path("01_single_gpu")} + run + flags,
                      {.folder = folder.path()});
+}
+
+// What the table of Muon's calls says: matrices, steps, calls and measured calls.
+std::vector<size_t> muon_calls(const Flags& flags) {
+  const ProcessResult result = run_single_gpu(flags);
+  REQUIRE(result.status == 0);
+  CHECK(result.out.find("differs") == std::string::npos);
+  const std::regex line(
+      R"(Newton-Schulz: (\d+) matri(?:x|ces) x (\d+) steps? = ([0-9,]+) calls, measured ([0-9,]+)\n)");
+  std::smatch found;
+  if (!std::regex_search(result.out, found, line)) return {};
+  std::vector<size_t> numbers;
+  for (size_t i = 1; i < found.size(); ++i) {
+    std::string digits = found[i];
+    std::erase(digits, ',');
+    numbers.push_back(std::stoul(digits));
+  }
+  return numbers;
+}
+
+TEST_CASE("01: Muon's calls are those of what is trained, for each step that was made") {
+  testing::for_random_cases(3, [](size_t seed) {
+    std::mt19937 random(static_cast<std::mt19937::result_type>(seed));
+    const size_t layers = 2 + random() % 3, last = 1 + random() % (layers - 1),
+                 steps = 1 + random() % 3;
+    CAPTURE(layers, last, steps);
+    const Flags flags = {"--model",
+                         "nano",
+                         "--layers",
+                         concat(layers),
+                         "--steps",
+                         concat(steps),
+                         "--optimizer",
+                         "muon",
+                         "--sample",
+                         "0",
+                         "--evaluate-every",
+                         "0",
+                         "--threads",
+                         "1",
+                         "--global-batch-size",
+                         "2"};
+    const std::vector<size_t> all = muon_calls(flags);
+    REQUIRE(all.size() == 4);
+    REQUIRE(all[0] % layers == 0);
+    const size_t matrices = all[0] / layers * last;
+    CHECK(all == std::vector{all[0], steps, all[0] * steps, all[0] * steps});
+    CHECK(muon_calls(flags + Flags{"--train", concat("last-", last)}) ==
+          std::vector{matrices, steps, matrices * steps, matrices * steps});
+  });
+}
+
+// A step has 6 tokens, of which none is masked in about every third step.
+TEST_CASE("01: a step or a validation batch without a token that counts is no loss of 0") {
+  const ProcessResult result = run_single_gpu({"--model",
+                                               "nano",
+                                               "--objective",
+                                               "masked",
+                                               "--sequence-length",
+                                               "6",
+                                               "--steps",
+                                               "20",
+                                               "--global-batch-size",
+                                               "1",
+                                               "--evaluate-every",
+                                               "10",
+                                               "--evaluate-batches",
+                                               "1",
+                                               "--sample",
+                                               "0",
+                                               "--threads",
+                                               "1",
+                                               "--metrics",
+                                               "/dev/stdout"});
+  REQUIRE(result.status == 0);
+  CHECK_THAT(result.out, ContainsSubstring("  loss: no token counts  grad norm 0.000"));
+  CHECK_THAT(result.out, ContainsSubstring("\"loss\":null"));
+  CHECK_THAT(result.out, !ContainsSubstring("loss 0.0000") && !ContainsSubstring("\"loss\":0.0"));
 }
 
 TEST_CASE("01: metrics go to standard output, to a file's descriptor or to a pipe") {

@@ -2,12 +2,14 @@
 #include "common/model/adapter_config.h"
 
 #include <nlohmann/json.hpp>
+#include <random>
 
 #include "common/io/safetensors.h"
 #include "common/model/lora.h"
 #include "kernels/runtime/check.h"
 #include "tests/common/io/test_files.h"
 #include "tests/common/model/support.h"
+#include "tests/sample.h"
 
 namespace ladder::testing {
 namespace {
@@ -70,6 +72,33 @@ std::string fault(const Json& changes) {
     return text.substr(begin.size());
   }
   return "";
+}
+
+// What LoraConfig of peft 0.21 has where nothing is given (its help in peft/tuners/lora/config.py).
+TEST_CASE("settings that a file leaves out have peft's defaults, any of them together") {
+  const Json defaults = {{"r", 8},
+                         {"lora_alpha", 8},
+                         {"use_rslora", false},
+                         {"bias", "none"},
+                         {"init_lora_weights", true},
+                         {"lora_dropout", 0.0},
+                         {"use_dora", false},
+                         {"modules_to_save", nullptr}};
+  for_random_cases(40, [&](size_t seed) {
+    CAPTURE(seed);
+    std::mt19937 random(static_cast<std::mt19937::result_type>(seed));
+    const TestFolder folder;
+    Json short_one = Json::parse(adapter_config(model_with(kLora), "")), whole = short_one;
+    for (const auto& [key, value] : defaults.items()) {
+      if (random() % 2 == 0 || key == "r") continue;  // r has to be there
+      short_one.erase(key);
+      whole[key] = value;
+    }
+    folder.write(kAdapterConfig, short_one.dump());
+    const LoraConfig lora = read_adapter_config(folder.path(), model_with(kLora));
+    folder.write(kAdapterConfig, whole.dump());
+    CHECK(lora == read_adapter_config(folder.path(), model_with(kLora)));
+  });
 }
 
 TEST_CASE("settings that are not computed here are refused by name") {

@@ -2,10 +2,12 @@
 #include "common/model/published_config.h"
 
 #include <nlohmann/json.hpp>
+#include <random>
 
 #include "kernels/runtime/check.h"
 #include "tests/common/io/test_files.h"
 #include "tests/common/model/support.h"
+#include "tests/sample.h"
 
 namespace ladder::testing {
 namespace {
@@ -258,6 +260,33 @@ TEST_CASE("rotary positions are read as transformers 4 and 5 write them") {
   const Json nested = {{"full_attention", {{"rope_type", "default"}}}};
   CHECK_THAT(refusal(changed(llama_json(), {{"rope_parameters", nested}})),
              StartsWith("rope_parameters.full_attention is "));
+}
+
+// transformers' convert_rope_params_to_dict: rope_scaling where it is there, else rope_parameters.
+TEST_CASE("of two objects about rotary positions the older one counts, whatever they say") {
+  for_random_cases(40, [](size_t seed) {
+    CAPTURE(seed);
+    std::mt19937 random(static_cast<std::mt19937::result_type>(seed));
+    const auto draw = [&] {
+      Json object = {{"rope_type", "default"}};
+      if (random() % 2 == 0) object["rope_theta"] = 100 + random() % 1000;
+      if (random() % 2 == 0) {
+        object["rope_type"] = "llama3";
+        object["factor"] = 2 + random() % 30;
+        object["low_freq_factor"] = 1;
+        object["high_freq_factor"] = 2 + random() % 4;
+        object["original_max_position_embeddings"] = 8 + random() % 8;
+      }
+      return object;
+    };
+    const Json first = draw(), second = draw();
+    const auto with = [](const Json& objects) { return read(changed(llama_json(), objects)); };
+    CHECK(with({{"rope_scaling", first}, {"rope_parameters", second}}) ==
+          with({{"rope_scaling", first}}));
+    CHECK(with({{"rope_scaling", nullptr}, {"rope_parameters", second}}) ==
+          with({{"rope_parameters", second}}));
+    CHECK(with({{"rope_parameters", first}}) == with({{"rope_scaling", first}}));
+  });
 }
 
 TEST_CASE("what a file of the Llama family has and this program does not compute is refused") {

@@ -123,6 +123,33 @@ TEST_CASE("--train refuses what no model has, in one line") {
   CHECK(fault(llama_like(kGpt2), "last-3") == "");
 }
 
+TEST_CASE("every choice trains a head if there is one, and else the same as without") {
+  for (const bool is_llama : {false, true}) {
+    for (const std::string choice : {"all", "bias", "head", "lora", "last-1", "last-2", "last-3"}) {
+      CAPTURE(is_llama, choice);
+      if (choice == "bias" && is_llama) continue;
+      ModelConfig model = is_llama ? llama_like(kGpt2) : kGpt2;
+      if (choice == "lora") {
+        model.lora = {.rank = 2, .alpha = 4, .targets = lora_targets(model, "qkv")};
+      }
+      const Names without = choice == "head" ? Names() : names_of(trained(model, choice));
+      model.labels = {"red", "blue"};
+      Names with;
+      size_t in_head = 0;
+      const ModelDescription headed = trained(model, choice);
+      for (const UnitSpec& unit : headed.units) {
+        for (const ParameterSpec& parameter : unit.parameters) {
+          if (!parameter.trainable) continue;
+          if (unit.name != kHeadUnit) with.push_back(parameter.name);
+          in_head += unit.name == kHeadUnit ? 1 : 0;
+        }
+      }
+      CHECK(in_head > 0);
+      CHECK(with == without);
+    }
+  }
+}
+
 TEST_CASE("of blocks with experts, routers and experts are frozen like the block") {
   ModelConfig model = kGpt2;
   model.experts = {.num_experts = 3, .every = 1};

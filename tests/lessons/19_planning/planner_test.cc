@@ -1,13 +1,18 @@
 // The planner's estimates against whole simulations, and its choice against trying everything.
 #include <algorithm>
+#include <cmath>
+#include <cstdio>
 #include <ctime>
+#include <random>
 #include <set>
+#include <sstream>
 
 #include "common/cluster/comm_time.h"
 #include "common/train/run/virtual_run.h"
 #include "lessons/19_planning/budget.h"
 #include "lessons/19_planning/report.h"
 #include "tests/catch.h"
+#include "tests/sample.h"
 
 namespace ladder {
 namespace {
@@ -48,6 +53,93 @@ TEST_CASE("A step with many micro-batches takes what two runs with few of them t
   // micro-batches: 2.4 % here, and less than 1 % for the others.
   CHECK(simulate_step(one, request, request.cluster).seconds ==
         Approx(whole_seconds(one, request)).epsilon(one.pipeline == 8 ? 0.03 : 0.015));
+}
+
+TEST_CASE("Replicas that share an update take this rank's share of it, and the rest of the step") {
+  const PlanRequest request = request_for("gpt2", "h100x8", 128);
+  for (const size_t sharers : {2, 4, 8}) {
+    for (const size_t shard_size : {size_t{0}, sharers}) {
+      CAPTURE(sharers, shard_size);
+      const size_t data = shard_size == 0 ? sharers : 8;
+      const auto replica = [&](int stage, size_t size) {
+        const Candidate one = {
+            .lesson = "02_ddp", .data = data, .zero_stage = stage, .shard_size = size};
+        return simulate_replica(one, request, request.cluster);
+      };
+      const StepTime whole = replica(0, 0), shared = replica(3, shard_size);
+      // AdamW reads and writes moments and parameters, and reads gradients.
+      const MemoryUse& use = whole.device;
+      const double bytes = 2.0 * static_cast<double>(use[Category::optimizer]) +
+                           2.0 * static_cast<double>(use[Category::parameters]) +
+                           static_cast<double>(use[Category::gradients]);
+      const double update =
+          bytes / (request.cluster.memory_bandwidth * request.cluster.memory_efficiency);
+      CHECK(whole.seconds - shared.seconds ==
+            Approx(update * (1 - 1 / static_cast<double>(sharers))));
+    }
+  }
+}
+
+TEST_CASE("Days are those of all steps, and device-years those of all devices") {
+  PlanRequest request = request_for("tiny", "h100x4", 16);
+  const ModelConfig model = model_of(request);
+  testing::for_random_cases(50, [&](size_t seed) {
+    std::mt19937_64 random(seed);
+    std::uniform_real_distribution<double> exponent(0, 3);
+    const auto drawn = [&] { return std::pow(10.0, exponent(random)); };
+    Plan plan;
+    plan.seconds = drawn();
+    request.num_ranks = static_cast<size_t>(drawn());
+    const double tokens = 1e6 * drawn();
+    const std::string text = tokens_text(plan, request, model, tokens);
+    CAPTURE(text);
+    double printed = 0, steps = 0, days = 0, years = 0;
+    REQUIRE(std::sscanf(text.c_str(), "\n%lf tokens: %lf steps, %lf days, %lf device-years",
+                        &printed, &steps, &days, &years) == 4);
+    const double a_step = 16.0 * static_cast<double>(model.sequence_length);
+    CHECK(std::abs(printed / tokens - 1) <= 1e-3);
+    CHECK((steps - 1) * a_step < tokens);
+    CHECK(steps * a_step >= tokens);
+    // Rounded to one place, and to two.
+    const double hours = steps * plan.seconds / 3600;
+    CHECK(std::abs(days - hours / 24) <= 0.0501);
+    CHECK(std::abs(years - hours * static_cast<double>(request.num_ranks) / 8766) <= 0.00501);
+  });
+}
+
+TEST_CASE("The columns of the table are the plans' numbers, in their units") {
+  const PlanRequest request = request_for("tiny", "h100x4", 16);
+  const ModelConfig model = model_of(request);
+  testing::for_random_cases(10, [&](size_t seed) {
+    std::mt19937_64 random(seed);
+    std::uniform_real_distribution<double> part(0, 1);
+    Plan plan;
+    plan.candidate = {.lesson = "02_ddp", .data = 2 + random() % 6};
+    plan.seconds = 0.01 + 10 * part(random);
+    plan.model_utilization = part(random);
+    plan.communication = part(random);
+    plan.bubble = part(random);
+    plan.again = part(random);
+    plan.need.device[Category::gradients] = random() % (64UL << 30);
+    std::istringstream text(plans_text({.plans = {plan}}, request, model, 1));
+    std::string line, word;
+    while (std::getline(text, line) && !line.starts_with("  1  ")) continue;
+    CAPTURE(seed, line);
+    std::erase(line, ',');
+    std::istringstream row(line);
+    std::vector<std::string> words;
+    while (row >> word) words.push_back(word);
+    REQUIRE(words.size() == 13);
+    const auto number = [&](size_t column) { return std::stod(words[column]); };
+    const double tokens = 16.0 * static_cast<double>(model.sequence_length);
+    CHECK(number(4) == 1);
+    CHECK(std::abs(number(6) - 1e3 * plan.seconds) <= 0.0501);
+    CHECK(std::abs(number(7) - tokens / plan.seconds) <= 1.001);
+    const double gibs = static_cast<double>(plan.need.device.total()) / 0x1p30;
+    const double expected[] = {100 * plan.model_utilization, gibs, 100 * plan.communication,
+                               100 * plan.bubble, 100 * plan.again};
+    for (size_t i = 0; i < 5; ++i) CHECK(std::abs(number(8 + i) - expected[i]) <= 0.0501);
+  });
 }
 
 TEST_CASE("Bounds are below the simulated time of every candidate") {

@@ -1,6 +1,8 @@
 // Lesson 21 computes what lesson 01 computes, with the bits of lesson 05 where one group has all
 // ranks, or where groups are machines, and those of lesson 02 where each rank has a copy.
 
+#include <random>
+
 #include "lessons/02_ddp/trainer.h"
 #include "lessons/05_zero3/trainer.h"
 #include "lessons/21_hybrid_shard/trainer.h"
@@ -8,6 +10,7 @@
 #include "tests/lessons/sharded.h"
 #include "tests/lessons/watched_memory.h"
 #include "tests/lessons/weights.h"
+#include "tests/sample.h"
 
 namespace ladder {
 namespace {
@@ -82,6 +85,27 @@ TEST_CASE("a copy on each machine: the bits of lesson 05, with one micro-batch")
       }
     }
   }
+}
+
+// Sums of squares in another order have other last bits in about every second case.
+TEST_CASE("the norm has the bits of lesson 05, whatever the ranks of a group are") {
+  for_random_cases(8, [](size_t seed) {
+    std::mt19937 random(static_cast<std::mt19937::result_type>(seed));
+    const size_t ranks = 4UL << random() % 2, shard_size = 1UL << random() % 3;
+    INFO("case " << seed << ": " << ranks << " ranks, machines of " << shard_size << " ranks");
+    std::vector<size_t> machine_of;
+    for (size_t rank = 0; rank < ranks; ++rank) machine_of.push_back(rank / shard_size);
+    RunConfig config = equivalence_config(DType::fp64, 24 / ranks);
+    config.seed = seed;
+    const auto norms = [&]<class T>(const typename T::Flags& flags) {
+      Groups groups(ranks, {.machine_of = machine_of});
+      Session<T> session(config, *groups.group, &groups.node_memory, flags);
+      std::vector<double> found;
+      for (int step = 0; step < kSteps; ++step) found.push_back(session.trainer->step().grad_norm);
+      return found;
+    };
+    CHECK(norms.operator()<Hybrid>(of_size(shard_size)) == norms.operator()<Zero3Trainer>({}));
+  });
 }
 
 TEST_CASE("memory and bytes are those of the README's formulas") {
