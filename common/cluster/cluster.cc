@@ -65,6 +65,7 @@ void join_network(Cluster& cluster, const std::string& name, const std::string& 
     if (!rate || rest != "g") break;
     const ClusterFileContext context = {.where = concat(where, ": ", kind),
                                         .sources_required = true};
+    cluster.network_name = name;
     cluster.nics_per_node = has_nics ? *first : 1;
     cluster.network = {.bandwidth = static_cast<double>(*rate) * 1e9 / 8,
                        .efficiency = parse_number(values, "efficiency", context),
@@ -91,28 +92,29 @@ Cluster known_device(const std::string& device, const std::string& where) {
   Cluster cluster =
       parse_cluster(known().at(device), {.where = device, .sources_required = true, .join = join});
   cluster.like = device;
+  if (cluster.chip.empty()) cluster.chip = device;
   return cluster;
 }
 
-void run_program(Cluster& cluster, const std::string& program) {
+// `within` begins what is said of the program: where another one is like it.
+void run_program(Cluster& cluster, const std::string& program, const std::string& within = "") {
   if (!cluster.kernels.empty() && program != kOwnProgram) {
     throw UserError(concat("program ", quoted_name(program), ": ", quoted_name(cluster.name),
                            " has measured kernels, which are the lessons'"));
   }
+  const bool is_file = is_path(program);
+  const std::string where = concat(within, is_file ? "" : "program ", program);
   const auto like = [&](const std::string& other) {
     if (is_path(other)) throw UserError(program + ": \"like\": expected a known program");
-    run_program(cluster, other);
+    run_program(cluster, other, where + ": \"like\": ");
   };
   const Json& programs = known().at(kPrograms);
-  if (is_path(program)) {
-    apply_program(cluster, read_json_object(program, kMostFileBytes), {.where = program}, like);
-  } else if (programs.contains(program)) {
-    apply_program(cluster, programs.at(program),
-                  {.where = concat("program ", program), .sources_required = true}, like);
-  } else {
-    throw UserError(concat("unknown program ", quoted_name(program), "; known are ",
+  if (!is_file && !programs.contains(program)) {
+    throw UserError(concat(within, "unknown program ", quoted_name(program), "; known are ",
                            listed(known_programs()), "; a path has a slash or ends in .json"));
   }
+  apply_program(cluster, is_file ? read_json_object(program, kMostFileBytes) : programs.at(program),
+                {.where = where, .sources_required = !is_file}, like);
   cluster.program.name = program;
 }
 
@@ -191,12 +193,6 @@ std::vector<size_t> Cluster::machine_of(size_t num_ranks) const {
   std::vector<size_t> machines(num_ranks);
   for (size_t rank = 0; rank < num_ranks; ++rank) machines[rank] = node_of(rank);
   return machines;
-}
-
-std::string name_and_program(const Cluster& cluster) {
-  const std::string& program = cluster.program.name;
-  return concat("(", one_line(cluster.name), ")", program.empty() ? "" : ", as ",
-                one_line(program));
 }
 
 void check_dtype(const Cluster& cluster, DType dtype) {

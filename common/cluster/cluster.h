@@ -61,6 +61,7 @@ struct Cluster {
   std::string name = {};      // "a100-80x8x64", or the path of its file
   std::string device = {};    // "NVIDIA A100 SXM 80 GB"
   std::string like = {};      // the known device that it has values of, "a100-80"; empty: none
+  std::string chip = {};      // programs have one set of values for all with it: "a100"; or empty
   OtherProgram program = {};  // whose kernels it runs
   bool is_cpu = false;        // the ranks of a node share its cores, and the device is the host
   size_t devices_per_node = 1, num_nodes = 1;
@@ -88,6 +89,7 @@ struct Cluster {
   bool node_link_shared = false;
   // From node to node: each of a node's `nics_per_node` adapters is such a link.
   Link network = {};
+  std::string network_name = {};  // "ib-8x400g"
   size_t nics_per_node = 1;
   // Measured, by the number of nodes of a group. Empty: network.efficiency for all of them.
   std::vector<NetworkPoint> network_points = {};
@@ -123,9 +125,9 @@ struct Cluster {
 // node (1) and the rate of each in Gbit/s: "eth-10g", "ib-8x400g". Without it, the device's file
 // says which network nodes of such devices usually have.
 //
-// Throws a UserError of one line if the device or the network is unknown (it names the known ones),
-// or a file cannot be read, lacks a key, or has an unknown key, a wrong type or a rate of 0 or
-// less.
+// Throws a UserError of one line if the device or the network is unknown (naming those that are
+// known), or if a file cannot be read, has a key that is unknown or missing, a value of another
+// type, or a number that is out of range.
 //
 // `program` says whose kernels run there: a known program or a path, as above; empty: the lessons'.
 // Its file has other values for what depends on that, such as the efficiency of products. Throws,
@@ -135,9 +137,6 @@ Cluster read_cluster(const std::string& name_or_file, const std::string& program
 // Return the devices that names may begin with, and the programs, sorted.
 std::vector<std::string> known_devices();
 std::vector<std::string> known_programs();
-
-// Returns "(NAME)" or "(NAME), as PROGRAM", in one line.
-std::string name_and_program(const Cluster& cluster);
 
 // Throws a UserError if the cluster's devices have no products in the dtype.
 void check_dtype(const Cluster& cluster, DType dtype);

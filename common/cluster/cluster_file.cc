@@ -28,84 +28,69 @@ void set_flops(Cluster& cluster, double number) {
   cluster.product_flops[static_cast<size_t>(dtype)] = number;
 }
 
+using enum NumberRange;
+using enum Needed;
+
 // All keys with numbers. A later one may change what an earlier one has set.
 constexpr Field kFields[] = {
-    {"devices_per_node", NumberRange::count, Needed::optional,
+    {"devices_per_node", count, optional,
      [](Cluster& c, double v) { c.devices_per_node = whole(v); }},
-    {"nodes", NumberRange::count, Needed::optional,
-     [](Cluster& c, double v) { c.num_nodes = whole(v); }},
-    {"device_memory_bytes", NumberRange::count, Needed::gpu,
-     [](Cluster& c, double v) { c.device_memory = whole(v); }},
-    {"multiprocessors", NumberRange::count, Needed::gpu,
-     [](Cluster& c, double v) { c.multiprocessors = whole(v); }},
-    {"fp32_product_flops", NumberRange::rate, Needed::always, set_flops<DType::fp32>},
-    {"fp64_product_flops", NumberRange::rate, Needed::optional, set_flops<DType::fp64>},
-    {"bf16_product_flops", NumberRange::rate, Needed::optional, set_flops<DType::bf16>},
-    {"fp16_product_flops", NumberRange::rate, Needed::optional, set_flops<DType::fp16>},
-    {"product_efficiency", NumberRange::part, Needed::always,
+    {"nodes", count, optional, [](Cluster& c, double v) { c.num_nodes = whole(v); }},
+    {"device_memory_bytes", count, gpu, [](Cluster& c, double v) { c.device_memory = whole(v); }},
+    {"multiprocessors", count, gpu, [](Cluster& c, double v) { c.multiprocessors = whole(v); }},
+    {"fp32_product_flops", rate, always, set_flops<DType::fp32>},
+    {"fp64_product_flops", rate, optional, set_flops<DType::fp64>},
+    {"bf16_product_flops", rate, optional, set_flops<DType::bf16>},
+    {"fp16_product_flops", rate, optional, set_flops<DType::fp16>},
+    {"product_efficiency", part, always,
      [](Cluster& c, double v) { c.product_efficiency.fill(v); }},
-    {"fp32_product_efficiency", NumberRange::part, Needed::optional,
+    {"fp32_product_efficiency", part, optional,
      [](Cluster& c, double v) {
        c.product_efficiency[static_cast<size_t>(DType::fp32)] = v;
        c.product_efficiency[static_cast<size_t>(DType::fp64)] = v;
      }},
-    {"attention_forward_efficiency", NumberRange::part, Needed::always,
+    {"attention_forward_efficiency", part, always,
      [](Cluster& c, double v) { c.attention_forward_efficiency = v; }},
-    {"attention_backward_efficiency", NumberRange::part, Needed::always,
+    {"attention_backward_efficiency", part, always,
      [](Cluster& c, double v) { c.attention_backward_efficiency = v; }},
     // That of the forward; the backward's keeps its ratio to it.
-    {"attention_efficiency", NumberRange::part, Needed::optional,
+    {"attention_efficiency", part, optional,
      [](Cluster& c, double v) {
        c.attention_backward_efficiency *= v / c.attention_forward_efficiency;
        c.attention_forward_efficiency = v;
      }},
-    {"vector_flops", NumberRange::rate, Needed::always,
-     [](Cluster& c, double v) { c.vector_flops = v; }},
-    {"memory_bandwidth", NumberRange::rate, Needed::always,
-     [](Cluster& c, double v) { c.memory_bandwidth = v; }},
-    {"memory_efficiency", NumberRange::part, Needed::always,
-     [](Cluster& c, double v) { c.memory_efficiency = v; }},
-    {"clock", NumberRange::rate, Needed::optional, [](Cluster& c, double v) { c.clock = v; }},
-    {"tensor_core_efficiency", NumberRange::part, Needed::optional,
+    {"vector_flops", rate, always, [](Cluster& c, double v) { c.vector_flops = v; }},
+    {"memory_bandwidth", rate, always, [](Cluster& c, double v) { c.memory_bandwidth = v; }},
+    {"memory_efficiency", part, always, [](Cluster& c, double v) { c.memory_efficiency = v; }},
+    {"clock", rate, optional, [](Cluster& c, double v) { c.clock = v; }},
+    {"tensor_core_efficiency", part, optional,
      [](Cluster& c, double v) { c.tensor_core_efficiency = v; }},
-    {"cache_bytes", NumberRange::count, Needed::optional,
-     [](Cluster& c, double v) { c.cache_bytes = whole(v); }},
-    {"launch_seconds", NumberRange::seconds, Needed::always,
-     [](Cluster& c, double v) { c.launch_seconds = v; }},
-    {"least_kernel_seconds", NumberRange::seconds, Needed::always,
+    {"cache_bytes", count, optional, [](Cluster& c, double v) { c.cache_bytes = whole(v); }},
+    {"launch_seconds", seconds, always, [](Cluster& c, double v) { c.launch_seconds = v; }},
+    {"least_kernel_seconds", seconds, always,
      [](Cluster& c, double v) { c.least_kernel_seconds = v; }},
-    {"node_link_bandwidth", NumberRange::rate, Needed::always,
-     [](Cluster& c, double v) { c.node_link.bandwidth = v; }},
-    {"node_link_efficiency", NumberRange::part, Needed::always,
+    {"node_link_bandwidth", rate, always, [](Cluster& c, double v) { c.node_link.bandwidth = v; }},
+    {"node_link_efficiency", part, always,
      [](Cluster& c, double v) { c.node_link.efficiency = v; }},
-    {"node_link_latency", NumberRange::seconds, Needed::always,
-     [](Cluster& c, double v) { c.node_link.latency = v; }},
-    {"network_efficiency", NumberRange::part, Needed::optional,
+    {"node_link_latency", seconds, always, [](Cluster& c, double v) { c.node_link.latency = v; }},
+    {"network_efficiency", part, optional,
      [](Cluster& c, double v) {
        c.network.efficiency = v;
        c.network_points.clear();
      }},
-    {"network_latency", NumberRange::seconds, Needed::optional,
-     [](Cluster& c, double v) { c.network.latency = v; }},
-    {"call_seconds", NumberRange::seconds, Needed::always,
-     [](Cluster& c, double v) { c.call_seconds = v; }},
-    {"node_compute_share", NumberRange::share, Needed::always,
-     [](Cluster& c, double v) { c.node_compute_share = v; }},
-    {"network_compute_share", NumberRange::share, Needed::always,
+    {"network_latency", seconds, optional, [](Cluster& c, double v) { c.network.latency = v; }},
+    {"call_seconds", seconds, always, [](Cluster& c, double v) { c.call_seconds = v; }},
+    {"node_compute_share", share, always, [](Cluster& c, double v) { c.node_compute_share = v; }},
+    {"network_compute_share", share, always,
      [](Cluster& c, double v) { c.network_compute_share = v; }},
-    {"host_link_bandwidth", NumberRange::rate, Needed::gpu,
-     [](Cluster& c, double v) { c.host_link.bandwidth = v; }},
-    {"host_link_efficiency", NumberRange::part, Needed::gpu,
-     [](Cluster& c, double v) { c.host_link.efficiency = v; }},
-    {"host_link_latency", NumberRange::seconds, Needed::gpu,
-     [](Cluster& c, double v) { c.host_link.latency = v; }},
-    {"host_memory_bytes", NumberRange::count, Needed::always,
-     [](Cluster& c, double v) { c.host_memory = whole(v); }},
-    {"host_memory_bandwidth", NumberRange::rate, Needed::gpu,
-     [](Cluster& c, double v) { c.host_memory_bandwidth = v; }},
-    {"host_memory_efficiency", NumberRange::part, Needed::gpu,
+    {"host_link_bandwidth", rate, gpu, [](Cluster& c, double v) { c.host_link.bandwidth = v; }},
+    {"host_link_efficiency", part, gpu, [](Cluster& c, double v) { c.host_link.efficiency = v; }},
+    {"host_link_latency", seconds, gpu, [](Cluster& c, double v) { c.host_link.latency = v; }},
+    {"host_memory_bytes", count, always, [](Cluster& c, double v) { c.host_memory = whole(v); }},
+    {"host_memory_bandwidth", rate, gpu, [](Cluster& c, double v) { c.host_memory_bandwidth = v; }},
+    {"host_memory_efficiency", part, gpu,
      [](Cluster& c, double v) { c.host_memory_efficiency = v; }},
-    {"host_flops", NumberRange::rate, Needed::gpu, [](Cluster& c, double v) { c.host_flops = v; }},
+    {"host_flops", rate, gpu, [](Cluster& c, double v) { c.host_flops = v; }},
 };
 
 // The one that is true or false.
@@ -115,9 +100,9 @@ constexpr const char* kNodeLinkShared = "node_link_shared";
 constexpr const char* kNetworkPoints = "network_efficiencies";
 
 // The keys with other values than these.
-constexpr const char* kOtherKeys[] = {"like",        "device",       "kind",
-                                      "network",     "emulated",     "kernels",
-                                      "collectives", kNetworkPoints, kNodeLinkShared};
+constexpr const char* kOtherKeys[] = {"like",         "device",       "kind",    "chip",
+                                      "network",      "emulated",     "kernels", "collectives",
+                                      kNetworkPoints, kNodeLinkShared};
 
 KernelPoint kernel_point(const Json& json, const ClusterFileContext& context) {
   check_keys(json, {"name", "dtype", "busy_ranks", "m", "n", "k", "flops", "bytes", "seconds"},
@@ -125,7 +110,7 @@ KernelPoint kernel_point(const Json& json, const ClusterFileContext& context) {
   constexpr std::array kDTypes = {DType::fp32, DType::fp64, DType::int32, DType::bf16, DType::fp16};
   KernelPoint point = {.dtype = choice_of(json, "dtype", kDTypes, context)};
   point.busy_ranks = whole(number_in(json, "busy_ranks", NumberRange::count, context));
-  point.seconds = number_in(json, "seconds", NumberRange::rate, context);
+  point.seconds = number_in(json, "seconds", NumberRange::positive, context);
   const bool extents = json.contains("m"), flops = json.contains("flops");
   if (extents + flops + json.contains("bytes") != 1) {
     refuse(context, "kernels", "expected m, n, k or flops or bytes in each, got ", shown(json));
@@ -183,7 +168,7 @@ void parse_collectives(Cluster& cluster, const Json& json, const ClusterFileCont
         {.collective = choice_of(object, "name", kCollectives, context),
          .num_ranks = whole(number_in(object, "ranks", NumberRange::count, context)),
          .bytes = number_in(object, "bytes", NumberRange::rate, context),
-         .seconds = number_in(object, "seconds", NumberRange::rate, context)});
+         .seconds = number_in(object, "seconds", NumberRange::positive, context)});
   }
   const auto key = [](const CollectivePoint& p) {
     return std::tuple(p.collective, p.num_ranks, p.bytes);
@@ -232,6 +217,7 @@ Cluster parse_cluster(const Json& json, const ClusterFileContext& context) {
     context.join(cluster, text_of(json, "network", context));
   }
   if (json.contains("emulated")) cluster.emulated = text_of(json, "emulated", context);
+  if (json.contains("chip")) cluster.chip = text_of(json, "chip", context);
   for (const auto& [key, range, needed, set] : kFields) {
     const bool must = needed == Needed::always || (needed == Needed::gpu && !cluster.is_cpu);
     if (must && !inherits && !json.contains(key)) refuse(context, key, "is missing");

@@ -28,9 +28,8 @@ void set_values(Cluster& cluster, const nlohmann::json& json, const ClusterFileC
 
 // Sets what the JSON object of a program's file says of this cluster: first the values of the known
 // program that it is "like", by `like`, then those for all devices, then those for cluster.like
-// (or what it has before its "-": those of "a100" are for "a100-40" and "a100-80"). Throws a
-// UserError as parse_cluster() does, and if the file has values for other devices, but none for
-// this one.
+// or, without them, for cluster.chip. Throws a UserError as parse_cluster() does, and if the file
+// has values for other devices, but none for this one.
 void apply_program(Cluster& cluster, const nlohmann::json& json, const ClusterFileContext& context,
                    const std::function<void(const std::string&)>& like);
 

@@ -8,11 +8,13 @@ namespace {
 const char* expected(NumberRange range) {
   switch (range) {
     case NumberRange::rate:
-      return "a number above 0";
+      return "a number from 1, below 1e30";
+    case NumberRange::positive:
+      return "a number from 1e-12, below 1e6";
     case NumberRange::seconds:
       return "seconds, 0 or more";
     case NumberRange::part:
-      return "a number above 0, at most 1";
+      return "a number from 1e-6 to 1";
     case NumberRange::share:
       return "a number from 0, below 1";
     case NumberRange::count:
@@ -24,11 +26,13 @@ const char* expected(NumberRange range) {
 bool is_in(NumberRange range, double number) {
   switch (range) {
     case NumberRange::rate:
-      return number > 0 && number < 1e30;
+      return number >= 1 && number < 1e30;
+    case NumberRange::positive:
+      return number >= 1e-12 && number < 1e6;
     case NumberRange::seconds:
       return number >= 0 && number < 1e6;
     case NumberRange::part:
-      return number > 0 && number <= 1;
+      return number >= 1e-6 && number <= 1;
     case NumberRange::share:
       return number >= 0 && number < 1;
     case NumberRange::count:

@@ -18,13 +18,15 @@ namespace ladder {
 
 using Json = nlohmann::json;
 
-// The interval that a number must lie in. NaN and infinity lie in none.
+// The interval that a number must lie in. NaN and infinity lie in none. The bounds are far beyond
+// all machines; within them the time of a kernel or message is a finite number.
 enum class NumberRange {
-  rate,     // (0, 1e30): FLOP or bytes, alone or per second; also a time that cannot be 0
-  seconds,  // [0, 1e6)
-  part,     // (0, 1]: what is reached of what is possible, an efficiency
-  share,    // [0, 1): what is lost to something else, which never takes all
-  count,    // whole numbers in [1, 1e18)
+  rate,      // [1, 1e30): FLOP or bytes, alone or per second
+  positive,  // [1e-12, 1e6): a time that cannot be 0, or a multiple of something
+  seconds,   // [0, 1e6)
+  part,      // [1e-6, 1]: what is reached of what is possible, an efficiency
+  share,     // [0, 1): what is lost to something else, which never takes all
+  count,     // whole numbers in [1, 1e18)
 };
 // Returns a number of the range `count` as an integer.
 inline size_t whole(double number) { return static_cast<size_t>(number); }

@@ -205,4 +205,10 @@ Cluster without_communication(Cluster cluster) {
   return cluster;
 }
 
+Cluster with_network(Cluster cluster, double factor, size_t num_ranks) {
+  const bool is_one_node = num_ranks <= cluster.devices_per_node;
+  (is_one_node ? cluster.node_link : cluster.network).bandwidth *= factor;
+  return cluster;
+}
+
 }  // namespace ladder

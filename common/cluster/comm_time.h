@@ -1,5 +1,5 @@
 // How long communication takes on a cluster. No function here allocates but placement_of() and
-// without_communication().
+// those that return a cluster.
 #pragma once
 
 #include <span>
@@ -46,5 +46,9 @@ double copy_seconds(const Cluster& cluster, double bytes);
 
 // Returns the cluster as it would be if communication took no time.
 Cluster without_communication(Cluster cluster);
+
+// Returns the cluster with `factor` times the bandwidth of what connects so many ranks: of the
+// network, or of the links in a node if they are on one.
+Cluster with_network(Cluster cluster, double factor, size_t num_ranks);
 
 }  // namespace ladder

@@ -20,6 +20,8 @@ struct KernelsInstead {
 
 struct OtherProgram {
   std::string name = {};                     // "megatron-2022"; empty: the lessons
+  std::string about = {};                    // the sentence of its file
+  std::string device = {};                   // the one that its values are for; empty: any
   std::vector<KernelsInstead> kernels = {};  // sorted by name; of all others it runs one
   // If its attention is not one kernel: the bytes that softmax, mask and dropout move for each
   // score of a query and a key. 0: it is one, with the cluster's efficiencies.

@@ -50,7 +50,7 @@ void take_kernels(std::vector<KernelsInstead>& kernels, const Json& json,
       kernel.launches = number_in(values, "launches", NumberRange::count, of_kernel);
     }
     if (values.contains("more_bytes")) {
-      kernel.more_bytes = number_in(values, "more_bytes", NumberRange::rate, of_kernel);
+      kernel.more_bytes = number_in(values, "more_bytes", NumberRange::positive, of_kernel);
     }
   }
   std::ranges::sort(kernels, {}, &KernelsInstead::kernel);
@@ -60,7 +60,7 @@ void set_program_values(Cluster& cluster, const Json& json, const ClusterFileCon
   set_values(cluster, json, context);
   OtherProgram& program = cluster.program;
   for (const auto& [key, member] : kNumbers) {
-    if (json.contains(key)) program.*member = number_in(json, key, NumberRange::rate, context);
+    if (json.contains(key)) program.*member = number_in(json, key, NumberRange::positive, context);
   }
   if (json.contains(kNumbers[0].first) != json.contains(kNumbers[1].first)) {
     refuse(context, kNumbers[0].first, "and ", kNumbers[1].first, " go together");
@@ -79,19 +79,20 @@ void apply_program(Cluster& cluster, const Json& json, const ClusterFileContext&
   std::set<std::string> known = of_values;
   known.insert({"about", "like", "devices"});
   check_keys(json, known, context);
-  text_of(json, "about", context);
-  if (json.contains("like")) like(text_of(json, "like", context));
-  set_program_values(cluster, json, context);
-  if (!json.contains("devices")) return;
-  const Json& devices = json.at("devices");
+  const std::string about = text_of(json, "about", context);
+  const Json devices = json.value("devices", Json::object());
   if (!devices.is_object()) refuse(context, "devices", "expected an object");
-  const std::string kind = cluster.like.substr(0, cluster.like.find('-'));  // of a100-40: a100
-  const std::string key = devices.contains(cluster.like) ? cluster.like : kind;
-  if (!devices.contains(key)) {
+  const std::string key = devices.contains(cluster.like) ? cluster.like : cluster.chip;
+  if (json.contains("devices") && !devices.contains(key)) {
     std::vector<std::string> names;
     for (const auto& [name, values] : devices.items()) names.push_back(name);
     refuse(context, "devices", "has ", listed(names), ", not ", cluster.device);
   }
+  if (json.contains("like")) like(text_of(json, "like", context));
+  cluster.program.about = about;
+  set_program_values(cluster, json, context);
+  if (!json.contains("devices")) return;
+  cluster.program.device = key;
   if (!devices.at(key).is_object()) refuse(context, key, "expected an object");
   check_keys(devices.at(key), of_values, context);
   set_program_values(cluster, devices.at(key), context);

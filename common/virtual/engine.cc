@@ -11,7 +11,13 @@ namespace {
 // Unwinds the ranks that wait when another one has failed.
 struct Abandoned {};
 
+// Throws a UserError if the clock, which counts nanoseconds, does not go so far.
 Time time_at(double seconds) {
+  if (!(seconds < 9e9)) {
+    throw UserError(
+        "a step takes more than 280 years; a number of the cluster or the program must "
+        "be wrong");
+  }
   return Time(std::chrono::nanoseconds(static_cast<int64_t>(1e9 * seconds + 0.5)));
 }
 

@@ -105,6 +105,8 @@ FlagsFile parse_command_line(CLI::App& app, int argc, const char* const* argv) {
     throw CLI::Success(help_text(app), CLI::ExitCodes::Success);
   } catch (const CLI::CallForVersion& version) {
     throw CLI::Success(concat(version.what(), "\n"), CLI::ExitCodes::Success);
+  } catch (const CLI::Success&) {  // a flag's value asks for a text
+    throw;
   } catch (const CLI::ConfigError& error) {
     throw UserError(config_fault(app, config->as<std::string>(), error.what()));
   } catch (const CLI::ExtrasError&) {

@@ -70,6 +70,7 @@ std::map<std::string, ComparedBy, std::less<>> make_flags_without_setting() {
       {"--cluster", nothing},
       {"--program", nothing},
       {"--breakdown", nothing},
+      {"--fixed-network", nothing},
       {"--ranks", nothing},
       // In lesson 17 they say when ranks end and where they write.
       {"--fail", nothing},

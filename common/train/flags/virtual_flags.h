@@ -9,13 +9,19 @@
 
 namespace ladder {
 
+// Adds --cluster and --program, whose help texts begin with `when`. The value "list" ends parsing
+// by a CLI::Success with the names that are known; an empty one is refused.
+void add_cluster_flags(CLI::App& app, std::string& cluster, std::string& program,
+                       const std::string& when, const std::string& group);
+
 struct VirtualFlags {
   static constexpr const char* kDevice = "virtual";
 
-  std::string cluster;     // --cluster: a name or a file (cluster.h); empty = not given
-  std::string program;     // --program: a name or a file (cluster.h); empty = the lessons'
-  size_t num_ranks = 0;    // --ranks; 0 = one for each device of the cluster
-  bool breakdown = false;  // --breakdown: print where a step's time goes
+  std::string cluster;         // --cluster: a name or a file (cluster.h); empty = not given
+  std::string program;         // --program: a name or a file (cluster.h); empty = the lessons'
+  size_t num_ranks = 0;        // --ranks; 0 = one for each device of the cluster
+  bool breakdown = false;      // --breakdown: print where a step's time goes
+  bool fixed_network = false;  // --fixed-network: only with the network that is assumed
 
   // Adds the flags to a program's. Only a program with several ranks has --ranks.
   void add_to(CLI::App& app, bool distributed);

@@ -7,6 +7,8 @@
 #include <vector>
 
 #include "common/cluster/cluster.h"
+#include "common/cluster/cluster_text.h"
+#include "common/cluster/comm_time.h"
 #include "common/io/path.h"
 #include "common/io/printable.h"
 #include "common/io/standard_streams.h"
@@ -99,8 +101,15 @@ std::string VirtualRun::header() const {
   const State& s = *state_;
   const ProcessGrid& grid = s.ranks.front()->grid;
   const NeededMemory needed = memory_of_stages(s.program, s.config, s.ranks.size());
-  return header_text(s.program.lesson, s.config, grid, s.corpus, needed, "simulated") +
-         s.program.header(s.config, grid);
+  const std::string text =
+      header_text(s.program.lesson, s.config, grid, s.corpus, needed, "simulated") +
+      s.program.header(s.config, grid) +
+      assumptions(s.times.cluster(), s.ranks.size(), s.config.dtype);
+  const auto flag = s.config.flags.find("--reduce-dtype");
+  const bool has_flag = flag != s.config.flags.end();
+  if (s.ranks.size() == 1 || (has_flag && !flag->second.is_default)) return text;
+  return text + assumption(concat("gradients are summed in ", name_of(s.config.accumulation())),
+                           has_flag ? "--reduce-dtype" : "lesson 10's --reduce-dtype");
 }
 
 SimulatedStep VirtualRun::run(std::function<void()> watch) {
@@ -114,7 +123,9 @@ SimulatedStep VirtualRun::run(std::function<void()> watch) {
     throw Error(concat("rank ", s.out_of_memory, ": ", error.what(), "\n",
                        out_of_memory_text(error, s.config, prediction)));
   }
-  return s.step = s.result();
+  s.step = s.result();
+  if (s.step.seconds > 0) return s.step;
+  throw UserError("a step takes no time; a number of the cluster or the program must be wrong");
 }
 
 void VirtualRun::State::run_rank(size_t number) {
@@ -203,12 +214,13 @@ SimulatedStep VirtualRun::State::result() const {
   return taken;
 }
 
-std::string VirtualRun::report() const {
+std::string VirtualRun::report(const std::string& other_networks) const {
   const State& s = *state_;
   std::string text = format("\n  simulated step %.3f ms, %s tokens/s, MFU %.1f %%, HFU %.1f %%\n",
                             1e3 * s.step.seconds,
                             with_commas(static_cast<uint64_t>(s.step.tokens_per_second)).c_str(),
                             100 * s.step.model_utilization, 100 * s.step.hardware_utilization);
+  text += other_networks;
   text +=
       "  Times are the cluster's model, not measured. Losses and norms have no value here.\n"
       "  MFU counts the model's formula, 6 N + 12 L C T for a token; tables that are only looked "
@@ -249,6 +261,28 @@ void VirtualRun::write_trace(PartialFile& file) const {
   writer.finish();
 }
 
+namespace {
+
+// Returns a line that says what the step is at half and twice the rate of the network that is
+// assumed, or of the links in the only node; nothing where ranks do not communicate, or where it
+// was measured how long that takes.
+std::string other_networks(const Program& program, RunConfig config, const Cluster& cluster,
+                           size_t num_ranks) {
+  const bool is_one_node = num_ranks <= cluster.devices_per_node;
+  if (num_ranks == 1 || (is_one_node && !cluster.collectives.empty())) return "";
+  config.trace.clear();
+  config.draw.clear();
+  const auto milliseconds = [&](double factor) {
+    const Cluster other = with_network(cluster, factor, num_ranks);
+    return 1e3 * VirtualRun(program, config, other, num_ranks).run().seconds;
+  };
+  const double half = milliseconds(0.5), twice = milliseconds(2);
+  return format("  at half the %s's rate %.3f ms, at twice %.3f ms\n",
+                is_one_node ? "node link" : "network", half, twice);
+}
+
+}  // namespace
+
 void run_virtual(const Program& program, Options& options, const Job& job) {
   if (job.size() > 1) {
     throw UserError("--device virtual: one process runs all ranks; give --ranks, not mpirun -n");
@@ -269,6 +303,8 @@ void run_virtual(const Program& program, Options& options, const Job& job) {
   if (!config.draw.empty()) named_by("--draw", [&] { drawing.emplace(config.draw); });
   options.save(config);
   print(run.header());
+  const std::string others =
+      flags.fixed_network ? "" : other_networks(program, config, cluster, num_ranks);
   run.run();
   if (trace) named_by("--trace", [&] { run.write_trace(*trace); });
   if (drawing) {
@@ -277,7 +313,7 @@ void run_virtual(const Program& program, Options& options, const Job& job) {
       drawing->commit();
     });
   }
-  print(run.report());
+  print(run.report(others));
 }
 
 }  // namespace ladder

@@ -40,11 +40,12 @@ class VirtualRun {
   // Returns the lines before training, with the memory that is predicted.
   std::string header() const;
   // Takes the step. Throws an Error if memory runs out, with a table of what is needed, or if ranks
-  // wait for each other for ever. Call it once. `watch` is called again and again in the meantime;
-  // what it throws ends the run.
+  // wait for each other for ever, and a UserError if the step takes no time or centuries. Call it
+  // once. `watch` is called again and again in the meantime; what it throws ends the run.
   SimulatedStep run(std::function<void()> watch = {});
-  // Returns the tables of the step. REQUIRES: run().
-  std::string report() const;
+  // Returns the tables of the step; `other_networks` is a line after the step's time. REQUIRES:
+  // run().
+  std::string report(const std::string& other_networks = "") const;
   // Returns the step as SVG, and the trace that it is drawn from: of all ranks, or of the first in
   // each stage of the pipeline if there are many. REQUIRES: the configuration has --draw; run().
   std::string drawing() const;

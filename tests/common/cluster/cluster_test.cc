@@ -202,9 +202,9 @@ TEST_CASE("a wrong file is refused in one line") {
   CHECK(changed(bandwidth + ",", "") == "\"memory_bandwidth\": is missing");
   CHECK(changed(device + ",", "") == "\"device\": is missing");
   CHECK(changed(device, "\"device\": 3") == "\"device\": expected a text, got 3");
-  for (const std::string number : {"0", "0.0", "-3", "1e30"}) {
+  for (const std::string number : {"0", "0.9", "-3", "1e-30", "1e30"}) {
     CHECK(changed(bandwidth, "\"memory_bandwidth\": " + number)
-              .starts_with("\"memory_bandwidth\": expected a number above 0, got "));
+              .starts_with("\"memory_bandwidth\": expected a number from 1, below 1e30, got "));
   }
   for (const std::string value :
        {"\"fast\"", "null", "[1]", "{}", R"({"value": 1e11})", R"({"value": 1e11, "source": ""})",
@@ -217,7 +217,7 @@ TEST_CASE("a wrong file is refused in one line") {
   CHECK(changed("\"call_seconds\": 3e-6", "\"call_seconds\": -3e-6") ==
         "\"call_seconds\": expected seconds, 0 or more, got -3e-06");
   CHECK(changed("\"memory_efficiency\": 0.9", "\"memory_efficiency\": 1.1") ==
-        "\"memory_efficiency\": expected a number above 0, at most 1, got 1.1");
+        "\"memory_efficiency\": expected a number from 1e-6 to 1, got 1.1");
   CHECK(changed("\"node_compute_share\": 0.1", "\"node_compute_share\": 1") ==
         "\"node_compute_share\": expected a number from 0, below 1, got 1");
   for (const std::string number : {"0", "-1", "1.5", "1e18"}) {
@@ -263,7 +263,7 @@ TEST_CASE("a network's efficiencies by the number of nodes") {
   CHECK(refused(R"([{"nodes": 2}])") == "\"efficiency\": is missing");
   CHECK(refused(R"([{"nodes": 2, "efficiency": 1, "part": 1}])") == "\"part\": is no known key");
   CHECK(refused(R"([{"nodes": 2, "efficiency": 1.2}])") ==
-        "\"efficiency\": expected a number above 0, at most 1, got 1.2");
+        "\"efficiency\": expected a number from 1e-6 to 1, got 1.2");
   CHECK(refused(R"([{"nodes": 2, "efficiency": 1}, {"nodes": 2, "efficiency": 0.5}])") ==
         "\"network_efficiencies\": two of them have the same nodes");
 }
@@ -302,7 +302,7 @@ TEST_CASE("wrong measurements are refused") {
         "\"collectives\": two points have the same name, ranks and bytes");
   CHECK(changed("\"dtype\": \"fp32\"", "\"dtype\": \"fp8\"") == "\"dtype\": \"fp8\" is none");
   CHECK(changed("\"seconds\": 0.1", "\"seconds\": 0") ==
-        "\"seconds\": expected a number above 0, got 0");
+        "\"seconds\": expected a number from 1e-12, below 1e6, got 0");
   CHECK(changed("\"all_reduce\"", "\"send\"") == "\"name\": \"send\" is none");
   CHECK(changed("\"ranks\": 2", "\"rank\": 2") == "\"rank\": is no known key");
 }

@@ -311,5 +311,20 @@ TEST_CASE("measured collectives are interpolated") {
   CHECK(seconds(8, 8e9) > 1);  // between nodes nothing was measured
 }
 
+TEST_CASE("Half and twice the network is that of the nodes, or of the only node's links") {
+  const Cluster known = read_cluster("h100x8x2");
+  const std::vector<size_t> one_node = {0, 1, 2, 3}, both = {0, 8};
+  const auto seconds = [&](const Cluster& cluster, const std::vector<size_t>& ranks) {
+    return collective_seconds(cluster, Collective::all_gather, placement_of(cluster, ranks), 1e9);
+  };
+  const Cluster half = with_network(known, 0.5, 16);
+  CHECK(half.network.bandwidth == read_cluster("h100x8x2@ib-8x200g").network.bandwidth);
+  CHECK(seconds(half, one_node) == seconds(known, one_node));
+  CHECK(seconds(half, both) > 1.9 * seconds(known, both));
+  const Cluster twice = with_network(known, 2, 8);
+  CHECK(seconds(twice, both) == seconds(known, both));
+  CHECK(seconds(twice, one_node) < 0.6 * seconds(known, one_node));
+}
+
 }  // namespace
 }  // namespace ladder

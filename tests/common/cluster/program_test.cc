@@ -1,5 +1,5 @@
 // What a cluster is like when another program's kernels run on it.
-#include "common/cluster/cluster.h"
+#include "common/cluster/cluster_text.h"
 #include "common/io/printable.h"
 #include "tests/catch.h"
 #include "tests/common/io/test_files.h"
@@ -132,7 +132,7 @@ TEST_CASE("A wrong program is refused in one line") {
   CHECK(refusal("{}") == "\"about\": is missing");
   CHECK(refusal(R"({"about": "p", "clock": 1e9})") == "\"clock\": is no known key");
   CHECK(refusal(R"({"about": "p", "memory_efficiency": 1.5})") ==
-        "\"memory_efficiency\": expected a number above 0, at most 1, got 1.5");
+        "\"memory_efficiency\": expected a number from 1e-6 to 1, got 1.5");
   CHECK(refusal(R"({"about": "p", "attention_forward_score_bytes": 8})") ==
         "\"attention_forward_score_bytes\": and attention_backward_score_bytes go together");
   CHECK(refusal(R"({"about": "p", "devices": []})") == "\"devices\": expected an object");
@@ -143,7 +143,7 @@ TEST_CASE("A wrong program is refused in one line") {
         "\"devices\": has a100-40, h100, not NVIDIA A100 SXM 80 GB");
   CHECK(refusal(R"({"about": "p", "like": "./p.json"})") == "\"like\": expected a known program");
   CHECK(refusal(R"({"about": "p", "like": "q"})")
-            .starts_with("unknown program \"q\"; known are bloom, flash-attention-2, "));
+            .starts_with("\"like\": unknown program \"q\"; known are bloom, flash-attention-2, "));
   const TestFolder folder;
   const std::string measured = folder.write("c.json", R"({"like": "a100-80", "kernels": [
       {"name": "gelu_forward", "dtype": "fp32", "busy_ranks": 1, "bytes": 8, "seconds": 1}]})");
@@ -151,8 +151,86 @@ TEST_CASE("A wrong program is refused in one line") {
                     "program \"megatron-2022\": " + quoted_name(measured) +
                         " has measured kernels, which are the lessons'");
   CHECK(read_cluster(measured, "ladder").kernels.size() == 1);
+}
+
+TEST_CASE("A program that is refused is the one that was asked for, on every device") {
+  size_t num_refused = 0;
+  for (const std::string& program : known_programs()) {
+    for (const std::string& device : known_devices()) {
+      CAPTURE(program, device);
+      try {
+        read_cluster(device, program);
+      } catch (const UserError& error) {
+        CHECK(std::string(error.what()).starts_with("program " + program + ": "));
+        ++num_refused;
+      }
+    }
+  }
+  CHECK(num_refused > 40);
   CHECK_THROWS_WITH(read_cluster("h100x8", "megatron-2022"),
-                    "program megatron-2021: \"devices\": has a100, not NVIDIA H100 SXM 80 GB");
+                    "program megatron-2022: \"devices\": has a100, not NVIDIA H100 SXM 80 GB");
+  // Its own file has values for the device, but not the program that it is like.
+  CHECK(refusal(R"({"about": "p", "like": "vtrain", "devices": {"h100": {}}})", "h100") ==
+        "\"like\": program vtrain: \"devices\": has a100, not NVIDIA H100 SXM 80 GB");
+}
+
+TEST_CASE("What a program has for a chip holds for all devices with it") {
+  const Cluster h100 = read_cluster("h100"), h200 = read_cluster("h200");
+  CHECK(h200.product_flops == h100.product_flops);
+  for (const std::string& program : known_programs()) {
+    CAPTURE(program);
+    const auto efficiency_on = [&](const std::string& device) {
+      try {
+        return read_cluster(device, program).memory_efficiency;
+      } catch (const UserError&) {
+        return 0.0;
+      }
+    };
+    CHECK(efficiency_on("h200") == efficiency_on("h100"));
+    CHECK(efficiency_on("a100-40") == efficiency_on("a100-80"));
+  }
+  CHECK(read_cluster("h200", "pytorch-fsdp").program.device == "h100");
+  CHECK(run_as(R"({"about": "p", "devices": {"h200": {"memory_efficiency": 0.4}, "h100": {}}})",
+               "h200")
+            .memory_efficiency == 0.4);  // its own come first
+  const TestFolder folder;               // a device of the user's
+  const std::string file =
+      folder.write("c.json", R"({"like": "rtx3090", "chip": "h100", "devices_per_node": 4})");
+  CHECK(read_cluster(file, "nanotron").program.device == "h100");
+}
+
+TEST_CASE("The lists have all that is known, with what it is") {
+  const std::string clusters = cluster_list(), programs = program_list();
+  for (const std::string& device : known_devices()) {
+    CHECK_THAT(clusters, ContainsSubstring("\n  " + device + " "));
+    CHECK_THAT(clusters, ContainsSubstring(read_cluster(device).device));
+  }
+  for (const std::string& program : known_programs()) {
+    CHECK_THAT(programs, ContainsSubstring("\n  " + program + " ("));
+  }
+  CHECK_THAT(programs, ContainsSubstring("pytorch-fsdp (a100-40, a100-80, h100, h200): MPT of"));
+}
+
+TEST_CASE("What is assumed is said with the flag that changes it, and not if it was given") {
+  const auto said = [](const std::string& name, size_t num_ranks, const std::string& program = "") {
+    return assumptions(read_cluster(name, program), num_ranks, DType::bf16);
+  };
+  const std::string named = said("h100x8x2", 16);
+  CHECK_THAT(named,
+             ContainsSubstring("network ib-8x400g: 400 GB/s a node, 0.94 of it reached, 14 us") &&
+                 ContainsSubstring("--cluster NAME@NETWORK\n"));
+  CHECK_THAT(named, ContainsSubstring("in a node: 450 GB/s, 0.817 of it reached, 3.4 us"));
+  CHECK_THAT(named, ContainsSubstring("program: the lessons' kernels"));
+  CHECK_THAT(named, ContainsSubstring("products 0.837, memory 0.9, attention 0.165 and 0.13"));
+  CHECK_THAT(said("h100x8x2", 8), !ContainsSubstring("network"));
+  CHECK_THAT(said("h100x8x2", 1), !ContainsSubstring("in a node"));
+  CHECK_THAT(said("h100x8x2@efa-8x400g", 16),
+             ContainsSubstring("0.34 to 0.9 of it reached") && !ContainsSubstring("@NETWORK"));
+  const std::string fsdp = said("h200x8", 8, "pytorch-fsdp");
+  CHECK_THAT(fsdp, !ContainsSubstring("the lessons' kernels"));
+  CHECK_THAT(fsdp, ContainsSubstring("products 0.715") && ContainsSubstring("as on h100") &&
+                       ContainsSubstring("--program FILE"));
+  CHECK_THAT(said("a100-80", 1, "megatron-2022"), !ContainsSubstring("attention"));
 }
 
 }  // namespace
