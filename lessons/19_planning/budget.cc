@@ -55,9 +55,9 @@ Offer offer_of(const Searched& searched, const ModelConfig& model) {
   const auto& [request, result] = searched;
   Offer offer{.name = counted(request.num_ranks, "GPU"), .num_devices = request.num_ranks};
   offer.fits = !result.plans.empty();
-  offer.is_known = offer.fits || result.num_unknown == 0;
   if (!offer.fits) return offer;
   const Plan& best = result.plans.front();
+  offer.is_bound = best.is_bound;
   offer.name += concat(", ", full_text(best.candidate));
   offer.step_seconds = best.seconds;
   offer.tokens_per_step = tokens_per_step(request, model);
@@ -94,12 +94,13 @@ std::string offers_text(const std::vector<Offer>& offers, const Limits& limits) 
   for (const Offer& offer : offers) {
     text += format("%8zu ", offer.num_devices);
     if (!offer.fits) {
-      text += offer.is_known ? "      does not fit\n" : "      no plan in so few seconds\n";
+      text += "      does not fit\n";
       continue;
     }
     const Price price = price_of(offer, limits.tokens);
     text += format("%11.1f %11.0f %9.2f %12.1f", 1e3 * offer.step_seconds, price.steps, price.days,
                    price.device_hours);
+    if (offer.is_bound) text += "  at least: not simulated in so few --seconds";
     if (price.days > limits.days) text += "  too late";
     if (price.device_hours > limits.device_hours) text += "  too expensive";
     text += "\n";
@@ -124,9 +125,7 @@ std::string no_choice_text(const std::vector<Offer>& offers, const Choice& choic
   const auto price = [&](size_t index) { return price_of(offers[index], limits.tokens); };
   const auto name = [&](size_t index) { return offers[index].name; };
   if (std::ranges::none_of(offers, &Offer::fits)) {
-    return std::ranges::all_of(offers, &Offer::is_known)
-               ? "nothing fits; take more GPUs, or GPUs with more memory"
-               : "--seconds: too few to simulate a layout; give more";
+    return "nothing fits; take more GPUs, or GPUs with more memory";
   }
   std::string text = concat("nothing trains on ", limits_text(limits));
   if (choice.in_time && std::isfinite(limits.device_hours)) {

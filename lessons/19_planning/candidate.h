@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -26,6 +27,11 @@ struct PlanRequest {
   // Axes that communicate while nothing computes. If there are any, all plans are of lesson 09,
   // the only one that can do so for each of them.
   std::vector<std::string> no_overlap = {};
+  // Bytes of a device that a plan leaves free for driver, cuBLAS and NCCL; none: as many as
+  // memory_for_libraries() says.
+  std::optional<size_t> keep_free = {};
+  // Gets a line that says how far a search is, every ten seconds.
+  std::function<void(const std::string&)> told = {};
   // Is called again and again while a plan is looked at more closely; what it throws ends that.
   std::function<void()> watch = {};
 };

@@ -1,6 +1,6 @@
 #include <algorithm>
 #include <array>
-#include <ctime>
+#include <chrono>
 
 #include "common/train/report/report.h"
 #include "lessons/19_planning/report.h"
@@ -42,14 +42,16 @@ std::string card_text(bool is_gpt2, const std::string& card, size_t count, doubl
     request.global_batch_size = default_batch(count, model);
     if (!fits(request, model)) continue;
     const SearchResult found = search_plans(request, model, 1, seconds);
-    if (found.plans.empty()) return name + "no plan in so few seconds\n";
+    if (found.plans.empty()) continue;
     const Plan& best = found.plans.front();
     const double tokens = tokens_per_step(request, model);
     return name + format("%-14s %5s  %-18s %-9s %5zu %9s %6s\n", request.model_flags[1].c_str(),
                          compute_dtype(best.candidate, request).c_str(),
                          best.candidate.lesson.c_str(), best.candidate.recompute.c_str(),
                          best.candidate.micro_batch_size,
-                         with_commas(static_cast<uint64_t>(tokens / best.seconds)).c_str(),
+                         concat(best.is_bound ? "<" : "",
+                                with_commas(static_cast<uint64_t>(tokens / best.seconds)))
+                             .c_str(),
                          gib(best.need.device.total()).c_str());
   }
   return name + "nothing fits\n";
@@ -64,12 +66,13 @@ std::string cards_text(bool is_gpt2, double seconds) {
       "  %-10s %5s  %-14s %5s  %-18s %-9s %5s %9s %6s\n",
       kMostTokens, "card", "GPUs", "model", "dtype", "lesson", "recompute", "micro", "tokens/s",
       "GiB");
-  const std::clock_t end = std::clock() + static_cast<std::clock_t>(seconds * CLOCKS_PER_SEC);
+  using Clock = std::chrono::steady_clock;
+  const auto end = Clock::now() + std::chrono::duration<double>(seconds);
   double left = kCards.size() * kCounts.size();  // rows
   for (const char* const card : kCards) {
     for (const size_t count : kCounts) {
       // Most rows need less than an equal part of what is left, and some more.
-      const double part = static_cast<double>(end - std::clock()) / CLOCKS_PER_SEC / left--;
+      const double part = std::chrono::duration<double>(end - Clock::now()).count() / left--;
       text += card_text(is_gpt2, card, count, 2 * std::max(0.0, part));
     }
   }

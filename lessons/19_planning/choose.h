@@ -15,7 +15,7 @@ struct Offer {
   double step_seconds = 0;
   double tokens_per_step = 1;
   bool fits = true;  // else the model does not fit on the devices, and the two above mean nothing
-  bool is_known = true;  // else time ran out before there was a plan, and `fits` is false
+  bool is_bound = false;  // time ran out before a simulation: a step takes at least so long
 };
 
 // What the training has to keep to.

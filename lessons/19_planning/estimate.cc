@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "common/comm/grid_groups.h"
+#include "common/comm/job.h"
 #include "common/model/description.h"
 #include "common/train/run/virtual_run.h"
 #include "kernels/runtime/cost.h"
@@ -84,6 +86,17 @@ double products_bound(const Candidate& candidate, const PlanRequest& request,
   return seconds / (1 - bubble_of(candidate, request));
 }
 
+size_t memory_for_libraries(const PlanRequest& request, size_t num_communicators) {
+  // A context with its kernels: 300 to 543 MB were seen (pytorch/pytorch issues 28394, 107667 and
+  // 81257). The first communicator took 482 MiB more than others (common/comm/job.cc).
+  constexpr size_t kContext = size_t{512} << 20, kFirstCommunicator = size_t{482} << 20;
+  if (request.keep_free) return *request.keep_free;
+  if (request.cluster.is_cpu) return 0;
+  constexpr size_t kMuch = size_t{1} << 60;
+  return kContext + (num_communicators > 0 ? kFirstCommunicator : 0) + kMuch -
+         memory_beside_libraries(kMuch, num_communicators);
+}
+
 MemoryNeed memory_need(const Candidate& candidate, const PlanRequest& request) {
   const Prepared prepared = prepare(candidate, request);
   const size_t num_ranks = candidate.num_ranks();
@@ -91,13 +104,15 @@ MemoryNeed memory_need(const Candidate& candidate, const PlanRequest& request) {
   const Cluster& cluster = request.cluster;
   const size_t sharers = std::min(num_ranks, cluster.devices_per_node);
   MemoryNeed need;
+  const size_t num_groups = prepared.program.arrange ? GridGroups::num_groups(grid) : 0;
+  need.for_libraries = memory_for_libraries(request, num_ranks > 1 ? 1 + num_groups : 0);
   for (size_t stage = 0; stage < candidate.pipeline && need.fits; ++stage) {
     if (request.watch) request.watch();
     const size_t rank = grid.rank_at(Axis::pipeline, stage);
     const Prediction prediction =
         predict_memory(prepared.program, prepared.config, prepared.program.grid(num_ranks, rank));
     need.consider(rank, prediction.device, prediction.host);
-    need.fits = need.device.total() <= cluster.device_memory &&
+    need.fits = need.device.total() + need.for_libraries <= cluster.device_memory &&
                 need.host.total() * sharers <= cluster.host_memory;
   }
   return need;

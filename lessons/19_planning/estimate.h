@@ -9,8 +9,13 @@ namespace ladder {
 
 // What the ranks of a candidate that need the most memory need, and whether there is room for it.
 struct MemoryNeed : NeededMemory {
+  size_t for_libraries = 0;  // bytes of each device that are left free
   bool fits = true;
 };
+
+// Returns what driver, cuBLAS and NCCL take of a GPU in a run with so many communicators, or what
+// the request says; 0 of a CPU.
+size_t memory_for_libraries(const PlanRequest& request, size_t num_communicators);
 
 // A simulated step.
 struct StepTime {

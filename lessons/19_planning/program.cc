@@ -7,6 +7,7 @@
 #include "common/io/standard_streams.h"
 #include "common/model/family.h"
 #include "common/train/flags/validators.h"
+#include "common/train/flags/virtual_flags.h"
 #include "lessons/19_planning/budget.h"
 #include "lessons/19_planning/report.h"
 
@@ -47,9 +48,7 @@ void PlanFlags::add_to(CLI::App& app) {
   app.add_flag_callback(
       "--untied", [this] { sizes.push_back("--untied"); },
       "The classifier has a weight of its own, not the token embedding's");
-  app.add_option("--cluster", cluster, "Such as h100x8, a100-80x8x64, laptop, or a file");
-  app.add_option("--program", program,
-                 "Whose kernels run there, such as megatron-2022 or a file [the lessons']");
+  add_cluster_flags(app, cluster, program, "", app.get_option("--help")->get_group());
   app.add_option("--ranks", num_ranks, "How many devices to use [all]")->check(whole(1, 1'000'000));
   app.add_option("--global-batch-size", global_batch_size,
                  "Sequences in an optimizer step [about half a million tokens]")
@@ -95,7 +94,11 @@ void PlanFlags::add_to(CLI::App& app) {
       ->delimiter(',');
   app.add_flag("--explain", explain, "Also print what saves memory, and how to choose a layout");
   app.add_option("--top", top, "Rows of the table [5]")->check(whole(1, 1000));
-  app.add_option("--seconds", seconds, "CPU seconds to search [60]")->check(real(0, 1e6));
+  app.add_option("--seconds", seconds, "Seconds to search [60]")->check(real(0, 1e6));
+  app.add_option("--keep-free", keep_free,
+                 "Bytes of a GPU for driver, cuBLAS and NCCL [0.8 GiB, 1.6 with several, and 0.4 "
+                 "for each group that splits the ranks]")
+      ->transform(byte_size());
 }
 
 namespace {
@@ -111,6 +114,8 @@ PlanRequest request_of(const PlanFlags& flags) {
   request.dtype = flags.dtype.empty() ? default_dtype(request.cluster) : flags.dtype;
   check_dtype(request.cluster, dtype_named(request.dtype));
   request.global_batch_size = std::max<size_t>(1, flags.global_batch_size);
+  request.keep_free = flags.keep_free;
+  request.told = [](const std::string& text) { print(text); };
   return request;
 }
 

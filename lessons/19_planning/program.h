@@ -1,6 +1,7 @@
 // The flags of the program, and what it does.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,7 @@ struct PlanFlags {
   std::vector<std::string> sizes;  // --layers and the like, with their values
   PlanRequest allowed;             // only what plans may use
   size_t num_ranks = 0, global_batch_size = 0, top = 5;
+  std::optional<size_t> keep_free;
   double seconds = 60;
   Limits limits;                      // no tokens: how long training takes is not asked
   std::vector<std::string> measured;  // offers to choose from, instead of plans

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "common/cluster/cluster_text.h"
 #include "common/model/description.h"
 #include "common/train/report/report.h"
 #include "lessons/19_planning/choose.h"
@@ -18,9 +19,11 @@ std::string largest_text(const MemoryUse& use) {
 }
 
 std::string need_text(const MemoryNeed& need, const Cluster& cluster) {
-  if (need.device.total() > cluster.device_memory) {
+  if (need.device.total() + need.for_libraries > cluster.device_memory) {
+    const bool is_in_reserve = need.device.total() <= cluster.device_memory;
     return concat("needs at least ", gib(need.device.total()), " of ", gib(cluster.device_memory),
-                  " GiB (", largest_text(need.device), ")");
+                  " GiB (", largest_text(need.device), ")",
+                  is_in_reserve ? concat(", and libraries ", gib(need.for_libraries)) : "");
   }
   return concat("needs ", gib(need.host.total()),
                 " GiB of the host's memory for each rank, more than it has");
@@ -46,30 +49,38 @@ const Plan* fastest_of(const std::string& family, const SearchResult& result) {
 std::string remedy_text(const Family& family, const SearchResult& result) {
   bool is_after = false;
   for (const Family& other : result.families) {
-    if (is_after && other.need && other.need->fits) {
+    if (is_after && other.need.fits) {
       return concat("; ", other.name, " on ", counted(other.frugal.num_ranks(), "rank"), " fits (",
-                    gib(other.need->device.total()), " GiB)");
+                    gib(other.need.device.total()), " GiB)");
     }
     is_after = is_after || other.name == family.name;
   }
   return "";
 }
 
+std::string bound_text(double seconds) {
+  return format("at least %.1f ms (a bound, not simulated)", 1e3 * seconds);
+}
+
 std::string reason(const Family& family, const SearchResult& result, const PlanRequest& request) {
   if (const Plan* const plan = fastest_of(family.name, result)) {
     const double factor = plan->seconds / result.plans.front().seconds;
+    if (plan->is_bound) return bound_text(plan->seconds);
     if (plan == &result.plans.front()) return "the fastest" + limit_text(*plan);
     return format("%.1f ms, %.2f times the fastest", 1e3 * plan->seconds, factor) +
            limit_text(*plan);
   }
-  if (family.need && !family.need->fits) {
-    if (family.need->device.total() == 0) return "the model or the batch cannot be divided so";
-    return concat("does not fit: ", need_text(*family.need, request.cluster),
+  if (!family.need.fits) {
+    if (family.need.device.total() == 0) return "the model or the batch cannot be divided so";
+    return concat("does not fit: ", need_text(family.need, request.cluster),
                   remedy_text(family, result));
   }
-  if (family.bound) return format("at least %.1f ms (a bound, not simulated)", 1e3 * *family.bound);
-  return family.need ? "fits only with settings that are slower" : "does not fit, or is slower";
+  if (family.bound) return bound_text(*family.bound);
+  return "fits only with settings that are slower";
 }
+
+// "?": it is not known.
+std::string percent(double part) { return std::isnan(part) ? "?" : format("%.1f", 100 * part); }
 
 }  // namespace
 
@@ -77,12 +88,18 @@ std::string gib(size_t bytes) { return format("%.1f", static_cast<double>(bytes)
 
 std::string request_text(const PlanRequest& request, const ModelConfig& model) {
   const Cluster& cluster = request.cluster;
-  return concat(with_commas(describe(model).num_parameters()), " parameters, ",
-                counted(request.global_batch_size, "sequence"), " of ",
-                with_commas(model.sequence_length), " tokens a step, ", request.dtype, "\n",
-                counted(request.num_ranks, "rank"), " of ", cluster.device, " with ",
-                gib(cluster.device_memory), " GiB, ", cluster.devices_per_node, " in a node ",
-                name_and_program(cluster), "\n");
+  const auto kept = [&](size_t num) { return gib(memory_for_libraries(request, num)); };
+  return concat(
+      with_commas(describe(model).num_parameters()), " parameters, ",
+      counted(request.global_batch_size, "sequence"), " of ", with_commas(model.sequence_length),
+      " tokens a step, ", request.dtype, "\n", counted(request.num_ranks, "rank"), " of ",
+      cluster.device, " with ", gib(cluster.device_memory), " GiB, ", cluster.devices_per_node,
+      " in a node ", name_and_program(cluster), "\n",
+      assumptions(cluster, request.num_ranks, dtype_named(request.dtype)),
+      cluster.is_cpu ? ""
+                     : assumption(concat("free for driver, cuBLAS, NCCL: ", kept(0),
+                                         " GiB of one GPU, ", kept(1), " or more of several"),
+                                  "--keep-free"));
 }
 
 std::string plans_text(const SearchResult& result, const PlanRequest& request,
@@ -98,13 +115,13 @@ std::string plans_text(const SearchResult& result, const PlanRequest& request,
     if (one.sequence_parallel) layout += " SP";
     if (one.shard_size > 0) layout += concat(", shards of ", one.shard_size);
     text += format(
-        "%3zu  %-16s %-36s %-9s %5zu %5s %10.1f %12s %5.1f %6s %6s %6.1f %6.1f\n", i + 1,
+        "%3zu  %-16s %-36s %-9s %5zu %5s %10.1f %12s %5.1f %6s %6s %6s %6s\n", i + 1,
         one.lesson.c_str(), layout.c_str(), one.recompute.c_str(), one.micro_batch_size,
         compute_dtype(one, request).c_str(), 1e3 * plan.seconds,
         with_commas(static_cast<uint64_t>(tokens_per_step(request, model) / plan.seconds)).c_str(),
         100 * plan.model_utilization, gib(plan.need.device.total()).c_str(),
-        std::isnan(plan.communication) ? "?" : format("%.1f", 100 * plan.communication).c_str(),
-        100 * plan.bubble, 100 * plan.again);
+        percent(plan.communication).c_str(), percent(plan.bubble).c_str(),
+        percent(plan.again).c_str());
   }
   text +=
       "  GiB: of the fullest rank. comm.: % of the step that would be saved if communication took\n"
@@ -112,11 +129,16 @@ std::string plans_text(const SearchResult& result, const PlanRequest& request,
       "  products that are recomputation. SP: --sequence-parallel. MFU: % of the devices' peak "
       "that\n"
       "  the model's own products use. micro: sequences in a micro-batch.\n";
-  text += format("  %zu of %zu layouts simulated; ", result.plans.size(), result.num_candidates);
+  const bool is_bound = !result.plans.empty() && result.plans.front().is_bound;
+  text += format("  %zu of %zu layouts simulated; ", is_bound ? 0 : result.plans.size(),
+                 result.num_candidates);
   return text + (result.num_unknown == 0
                      ? "the others do not fit, or a bound shows that they are slower.\n"
                      : concat("time ran out, and ", result.num_unknown,
-                              " others may be faster: give more --seconds.\n"));
+                              " others may be faster: give more --seconds.\n",
+                              is_bound ? "  No step was simulated: the one above takes at least so "
+                                         "long, and fits.\n"
+                                       : ""));
 }
 
 std::string reasons_text(const SearchResult& result, const PlanRequest& request) {
@@ -145,16 +167,11 @@ std::string tokens_text(const Plan& plan, const PlanRequest& request, const Mode
 }
 
 std::string no_plan_text(const SearchResult& result, const PlanRequest& request) {
-  if (result.num_unknown > 0) {
-    return concat("--seconds: too few to simulate one of ", result.num_candidates, " layouts on ",
-                  counted(request.num_ranks, "rank"), "; give more");
-  }
   const Family* closest = nullptr;
   for (const Family& family : result.families) {
-    if (!family.need) return "nothing fits; with more --seconds you learn what comes closest";
-    const size_t total = family.need->device.total();
+    const size_t total = family.need.device.total();
     if (total == 0) continue;
-    if (closest == nullptr || total < closest->need->device.total()) closest = &family;
+    if (closest == nullptr || total < closest->need.device.total()) closest = &family;
   }
   if (closest == nullptr) {
     return "no lesson can divide this model and batch among so many ranks; take fewer with "
@@ -162,7 +179,7 @@ std::string no_plan_text(const SearchResult& result, const PlanRequest& request)
            "--pipeline-parallel-sizes or --tensor-parallel-sizes";
   }
   return concat("nothing fits. The smallest is ", full_text(closest->frugal), ", which ",
-                need_text(*closest->need, request.cluster),
+                need_text(closest->need, request.cluster),
                 "; take more ranks, devices with more memory, or a shorter --sequence-length");
 }
 

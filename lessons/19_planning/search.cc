@@ -1,13 +1,14 @@
 #include "lessons/19_planning/search.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
-#include <ctime>
 #include <map>
 #include <queue>
 #include <tuple>
 
 #include "common/cluster/comm_time.h"
+#include "common/io/text.h"
 #include "common/model/description.h"
 
 namespace ladder {
@@ -58,17 +59,18 @@ class Search {
   SearchResult run();
 
  private:
+  using Clock = std::chrono::steady_clock;
+
   void collect();
+  void look_at_families();
   void explain_rest();
   void look_at(Entry entry);
   double blocks_of(const Candidate& candidate);
   void simulate(const Entry& entry);
+  Plan plan_of(const Entry& entry, double seconds) const;
   bool is_done() const;
-  // Of this process: what else the machine does changes no plan.
-  double spent() const { return static_cast<double>(std::clock() - begin_) / CLOCKS_PER_SEC; }
-  void check_time() const {
-    if (spent() > limit_) throw OutOfTime();
-  }
+  double spent() const { return std::chrono::duration<double>(Clock::now() - begin_).count(); }
+  void check_time();
 
   const PlanRequest& request_;
   PlanRequest watched_;  // the same, in the time that there is
@@ -76,8 +78,8 @@ class Search {
   const Cluster free_;
   const size_t num_wanted_;
   const double seconds_;
-  double limit_ = 0.9 * seconds_;  // the rest is for what explains the result
-  const std::clock_t begin_ = std::clock();
+  const Clock::time_point begin_ = Clock::now();
+  double due_ = 10;  // the seconds at which to say how far the search is
   std::priority_queue<Entry> queue_;
   // The least recomputation with which a layout is known to fit: more would only cost time.
   std::map<std::string, size_t> fitting_;
@@ -100,8 +102,30 @@ void Search::collect() {
   result_.num_candidates = queue_.size();
 }
 
+void Search::check_time() {
+  const double now = spent();
+  if (request_.told && now >= due_) {
+    due_ = now + 10;
+    request_.told(format("  %.0f of %g s: %zu of %zu layouts on %zu ranks simulated\n", now,
+                         seconds_, result_.plans.size(), result_.num_candidates,
+                         request_.num_ranks));
+  }
+  if (now > seconds_) throw OutOfTime();
+}
+
+void Search::look_at_families() {
+  for (Family& family : result_.families) {
+    try {
+      family.need = memory_need(family.frugal, request_);
+    } catch (const UserError&) {
+      family.need = {.fits = false};
+    }
+  }
+}
+
 SearchResult Search::run() {
   collect();
+  look_at_families();
   while (!queue_.empty() && !is_done()) {
     const Entry entry = queue_.top();
     queue_.pop();
@@ -118,21 +142,23 @@ SearchResult Search::run() {
   return std::move(result_);
 }
 
+// What is left comes in the order of its bounds. Where no step was simulated the plan is the first
+// that is known to fit.
 void Search::explain_rest() {
-  limit_ = seconds_;
-  for (Family& family : result_.families) {
-    try {
-      family.need = memory_need(family.frugal, watched_);
-    } catch (const UserError&) {
-      family.need = {{}, false};
-    } catch (const OutOfTime&) {  // it stays unknown
-    }
-  }
+  std::vector<Plan>& plans = result_.plans;
   for (; !queue_.empty(); queue_.pop()) {
     const Entry& entry = queue_.top();
     Family& family = result_.families[family_at_.at(family_of(entry.candidate))];
     if (!family.bound) family.bound = entry.bound;
-    const bool may_win = result_.plans.empty() || entry.bound < result_.plans.front().seconds;
+    const bool is_frugal = full_text(entry.candidate) == full_text(family.frugal);
+    if (plans.empty() && (entry.known == Known::replica || (is_frugal && family.need.fits))) {
+      plans.push_back(plan_of(entry, entry.bound));
+      plans.front().is_bound = true;
+      if (entry.known != Known::replica) plans.front().need = family.need;
+      continue;
+    }
+    const bool may_win =
+        plans.empty() || plans.front().is_bound || entry.bound < plans.front().seconds;
     if (may_win) ++result_.num_unknown;
   }
 }
@@ -185,22 +211,30 @@ double Search::blocks_of(const Candidate& candidate) {
   return found->second * one;
 }
 
-void Search::simulate(const Entry& entry) {
-  const StepTime time = simulate_step(entry.candidate, watched_, request_.cluster);
-  Plan plan{.candidate = entry.candidate, .seconds = time.seconds, .need = entry.need};
-  const DType dtype = prepare(entry.candidate, request_).config.dtype;
+// Returns a plan of which communication and recomputation are not known.
+Plan Search::plan_of(const Entry& entry, double seconds) const {
+  const DType dtype = dtype_named(compute_dtype(entry.candidate, request_));
   const double peak = request_.cluster.product_flops[static_cast<size_t>(dtype)] *
                       request_.cluster.num_peaks(request_.num_ranks);
-  plan.model_utilization =
-      model_.flops_per_token() * tokens_per_step(request_, model_.config) / (peak * time.seconds);
+  return {.candidate = entry.candidate,
+          .seconds = seconds,
+          .model_utilization = model_.flops_per_token() * tokens_per_step(request_, model_.config) /
+                               (peak * seconds),
+          .need = entry.need,
+          .communication = std::nan(""),
+          .bubble = bubble_of(entry.candidate, request_),
+          .again = std::nan("")};
+}
+
+void Search::simulate(const Entry& entry) {
+  const StepTime time = simulate_step(entry.candidate, watched_, request_.cluster);
+  Plan plan = plan_of(entry, time.seconds);
   plan.again = recomputed_part(entry.candidate, request_);
-  plan.bubble = bubble_of(entry.candidate, request_);
   try {
     const double free = simulate_replica(entry.candidate, watched_, free_).seconds;
     plan.communication = std::max(0.0, 1 - free / time.seconds);
     plan.bubble *= 1 - plan.communication;
-  } catch (const OutOfTime&) {
-    plan.communication = std::nan("");
+  } catch (const OutOfTime&) {  // it stays unknown
   }
   result_.plans.push_back(plan);
 }

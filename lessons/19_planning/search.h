@@ -13,6 +13,7 @@ namespace ladder {
 struct Plan {
   Candidate candidate;
   double seconds = 0;
+  bool is_bound = false;  // time ran out before a simulation: the step takes at least `seconds`
   double model_utilization = 0;
   MemoryNeed need;
   double communication = 0;  // the part that is saved if it takes no time; NaN: time ran out
@@ -23,9 +24,9 @@ struct Plan {
 // A group of candidates of one idea: "02_ddp", or lesson 09 with tensor groups alone.
 struct Family {
   std::string name;
-  Candidate frugal;                     // the member that needs least memory
-  std::optional<MemoryNeed> need = {};  // of `frugal`; none: time ran out
-  std::optional<double> bound = {};     // seconds; no member that was not simulated is faster
+  Candidate frugal;                  // the member that needs least memory
+  MemoryNeed need = {};              // of `frugal`; nothing: it cannot be divided so
+  std::optional<double> bound = {};  // seconds; no member that was not simulated is faster
 };
 
 // What a search has found.
@@ -42,9 +43,10 @@ std::string family_of(const Candidate& candidate);
 // Searches best first. Each candidate has a bound: a time that it is certainly not faster than.
 // The one with the smallest bound is looked at more closely: does it fit, how long does one of its
 // replicas take, and at last how long the whole step takes. The search ends when the fastest step
-// is faster than all bounds and `num_wanted` steps were simulated, or when this has taken `seconds`
-// of a core, even in the middle of a step. After a quarter of them without a plan, the first
-// candidate that fits is simulated. If nothing fits, `num_unknown` is 0.
+// is faster than all bounds and `num_wanted` steps were simulated, or after `seconds`, even in the
+// middle of a step. After a quarter of them without a plan, the first candidate that fits is
+// simulated. Whatever `seconds` are, each family's memory is predicted first; so there is a plan if
+// anything is known to fit, though it may be one with a bound.
 SearchResult search_plans(const PlanRequest& request, const ModelConfig& model, size_t num_wanted,
                           double seconds);
 
