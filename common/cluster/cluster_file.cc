@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 #include <tuple>
+#include <type_traits>
 #include <utility>
 
 #include "common/cluster/cluster_json.h"
@@ -28,16 +29,24 @@ void set_flops(Cluster& cluster, double number) {
   cluster.product_flops[static_cast<size_t>(dtype)] = number;
 }
 
+template <auto member>
+void store(Cluster& cluster, double number) {
+  cluster.*member = static_cast<std::decay_t<decltype(cluster.*member)>>(number);
+}
+template <auto link, auto member>
+void store(Cluster& cluster, double number) {
+  cluster.*link.*member = number;
+}
+
 using enum NumberRange;
 using enum Needed;
 
 // All keys with numbers. A later one may change what an earlier one has set.
 constexpr Field kFields[] = {
-    {"devices_per_node", count, optional,
-     [](Cluster& c, double v) { c.devices_per_node = whole(v); }},
-    {"nodes", count, optional, [](Cluster& c, double v) { c.num_nodes = whole(v); }},
-    {"device_memory_bytes", count, gpu, [](Cluster& c, double v) { c.device_memory = whole(v); }},
-    {"multiprocessors", count, gpu, [](Cluster& c, double v) { c.multiprocessors = whole(v); }},
+    {"devices_per_node", count, optional, store<&Cluster::devices_per_node>},
+    {"nodes", count, optional, store<&Cluster::num_nodes>},
+    {"device_memory_bytes", count, gpu, store<&Cluster::device_memory>},
+    {"multiprocessors", count, gpu, store<&Cluster::multiprocessors>},
     {"fp32_product_flops", rate, always, set_flops<DType::fp32>},
     {"fp64_product_flops", rate, optional, set_flops<DType::fp64>},
     {"bf16_product_flops", rate, optional, set_flops<DType::bf16>},
@@ -49,48 +58,41 @@ constexpr Field kFields[] = {
        c.product_efficiency[static_cast<size_t>(DType::fp32)] = v;
        c.product_efficiency[static_cast<size_t>(DType::fp64)] = v;
      }},
-    {"attention_forward_efficiency", part, always,
-     [](Cluster& c, double v) { c.attention_forward_efficiency = v; }},
-    {"attention_backward_efficiency", part, always,
-     [](Cluster& c, double v) { c.attention_backward_efficiency = v; }},
+    {"attention_forward_efficiency", part, always, store<&Cluster::attention_forward_efficiency>},
+    {"attention_backward_efficiency", part, always, store<&Cluster::attention_backward_efficiency>},
     // That of the forward; the backward's keeps its ratio to it.
     {"attention_efficiency", part, optional,
      [](Cluster& c, double v) {
        c.attention_backward_efficiency *= v / c.attention_forward_efficiency;
        c.attention_forward_efficiency = v;
      }},
-    {"vector_flops", rate, always, [](Cluster& c, double v) { c.vector_flops = v; }},
-    {"memory_bandwidth", rate, always, [](Cluster& c, double v) { c.memory_bandwidth = v; }},
-    {"memory_efficiency", part, always, [](Cluster& c, double v) { c.memory_efficiency = v; }},
-    {"clock", rate, optional, [](Cluster& c, double v) { c.clock = v; }},
-    {"tensor_core_efficiency", part, optional,
-     [](Cluster& c, double v) { c.tensor_core_efficiency = v; }},
-    {"cache_bytes", count, optional, [](Cluster& c, double v) { c.cache_bytes = whole(v); }},
-    {"launch_seconds", seconds, always, [](Cluster& c, double v) { c.launch_seconds = v; }},
-    {"least_kernel_seconds", seconds, always,
-     [](Cluster& c, double v) { c.least_kernel_seconds = v; }},
-    {"node_link_bandwidth", rate, always, [](Cluster& c, double v) { c.node_link.bandwidth = v; }},
-    {"node_link_efficiency", part, always,
-     [](Cluster& c, double v) { c.node_link.efficiency = v; }},
-    {"node_link_latency", seconds, always, [](Cluster& c, double v) { c.node_link.latency = v; }},
+    {"vector_flops", rate, always, store<&Cluster::vector_flops>},
+    {"memory_bandwidth", rate, always, store<&Cluster::memory_bandwidth>},
+    {"memory_efficiency", part, always, store<&Cluster::memory_efficiency>},
+    {"clock", rate, optional, store<&Cluster::clock>},
+    {"tensor_core_efficiency", part, optional, store<&Cluster::tensor_core_efficiency>},
+    {"cache_bytes", count, optional, store<&Cluster::cache_bytes>},
+    {"launch_seconds", seconds, always, store<&Cluster::launch_seconds>},
+    {"least_kernel_seconds", seconds, always, store<&Cluster::least_kernel_seconds>},
+    {"node_link_bandwidth", rate, always, store<&Cluster::node_link, &Link::bandwidth>},
+    {"node_link_efficiency", part, always, store<&Cluster::node_link, &Link::efficiency>},
+    {"node_link_latency", seconds, always, store<&Cluster::node_link, &Link::latency>},
     {"network_efficiency", part, optional,
      [](Cluster& c, double v) {
        c.network.efficiency = v;
        c.network_points.clear();
      }},
-    {"network_latency", seconds, optional, [](Cluster& c, double v) { c.network.latency = v; }},
-    {"call_seconds", seconds, always, [](Cluster& c, double v) { c.call_seconds = v; }},
-    {"node_compute_share", share, always, [](Cluster& c, double v) { c.node_compute_share = v; }},
-    {"network_compute_share", share, always,
-     [](Cluster& c, double v) { c.network_compute_share = v; }},
-    {"host_link_bandwidth", rate, gpu, [](Cluster& c, double v) { c.host_link.bandwidth = v; }},
-    {"host_link_efficiency", part, gpu, [](Cluster& c, double v) { c.host_link.efficiency = v; }},
-    {"host_link_latency", seconds, gpu, [](Cluster& c, double v) { c.host_link.latency = v; }},
-    {"host_memory_bytes", count, always, [](Cluster& c, double v) { c.host_memory = whole(v); }},
-    {"host_memory_bandwidth", rate, gpu, [](Cluster& c, double v) { c.host_memory_bandwidth = v; }},
-    {"host_memory_efficiency", part, gpu,
-     [](Cluster& c, double v) { c.host_memory_efficiency = v; }},
-    {"host_flops", rate, gpu, [](Cluster& c, double v) { c.host_flops = v; }},
+    {"network_latency", seconds, optional, store<&Cluster::network, &Link::latency>},
+    {"call_seconds", seconds, always, store<&Cluster::call_seconds>},
+    {"node_compute_share", share, always, store<&Cluster::node_compute_share>},
+    {"network_compute_share", share, always, store<&Cluster::network_compute_share>},
+    {"host_link_bandwidth", rate, gpu, store<&Cluster::host_link, &Link::bandwidth>},
+    {"host_link_efficiency", part, gpu, store<&Cluster::host_link, &Link::efficiency>},
+    {"host_link_latency", seconds, gpu, store<&Cluster::host_link, &Link::latency>},
+    {"host_memory_bytes", count, always, store<&Cluster::host_memory>},
+    {"host_memory_bandwidth", rate, gpu, store<&Cluster::host_memory_bandwidth>},
+    {"host_memory_efficiency", part, gpu, store<&Cluster::host_memory_efficiency>},
+    {"host_flops", rate, gpu, store<&Cluster::host_flops>},
 };
 
 // The one that is true or false.

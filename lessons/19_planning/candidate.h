@@ -30,7 +30,7 @@ struct PlanRequest {
   // Bytes of a device that a plan leaves free for driver, cuBLAS and NCCL; none: as many as
   // memory_for_libraries() says.
   std::optional<size_t> keep_free = {};
-  // Gets a line that says how far a search is, every ten seconds.
+  // Gets a line that says how far a search is, every five seconds.
   std::function<void(const std::string&)> told = {};
   // Is called again and again while a plan is looked at more closely; what it throws ends that.
   std::function<void()> watch = {};

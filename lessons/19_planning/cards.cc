@@ -66,13 +66,13 @@ std::string cards_text(bool is_gpt2, double seconds) {
       "  %-10s %5s  %-14s %5s  %-18s %-9s %5s %9s %6s\n",
       kMostTokens, "card", "GPUs", "model", "dtype", "lesson", "recompute", "micro", "tokens/s",
       "GiB");
-  using Clock = std::chrono::steady_clock;
-  const auto end = Clock::now() + std::chrono::duration<double>(seconds);
+  using Steady = std::chrono::steady_clock;
+  const auto end = Steady::now() + std::chrono::duration<double>(seconds);
   double left = kCards.size() * kCounts.size();  // rows
   for (const char* const card : kCards) {
     for (const size_t count : kCounts) {
       // Most rows need less than an equal part of what is left, and some more.
-      const double part = std::chrono::duration<double>(end - Clock::now()).count() / left--;
+      const double part = std::chrono::duration<double>(end - Steady::now()).count() / left--;
       text += card_text(is_gpt2, card, count, 2 * std::max(0.0, part));
     }
   }

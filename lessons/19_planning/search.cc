@@ -59,7 +59,7 @@ class Search {
   SearchResult run();
 
  private:
-  using Clock = std::chrono::steady_clock;
+  using Steady = std::chrono::steady_clock;  // Clock may be a simulated one
 
   void collect();
   void look_at_families();
@@ -69,7 +69,7 @@ class Search {
   void simulate(const Entry& entry);
   Plan plan_of(const Entry& entry, double seconds) const;
   bool is_done() const;
-  double spent() const { return std::chrono::duration<double>(Clock::now() - begin_).count(); }
+  double spent() const { return std::chrono::duration<double>(Steady::now() - begin_).count(); }
   void check_time();
 
   const PlanRequest& request_;
@@ -78,8 +78,8 @@ class Search {
   const Cluster free_;
   const size_t num_wanted_;
   const double seconds_;
-  const Clock::time_point begin_ = Clock::now();
-  double due_ = 10;  // the seconds at which to say how far the search is
+  const Steady::time_point begin_ = Steady::now();
+  double due_ = 5;  // the seconds at which to say how far the search is
   std::priority_queue<Entry> queue_;
   // The least recomputation with which a layout is known to fit: more would only cost time.
   std::map<std::string, size_t> fitting_;
@@ -105,7 +105,7 @@ void Search::collect() {
 void Search::check_time() {
   const double now = spent();
   if (request_.told && now >= due_) {
-    due_ = now + 10;
+    due_ = now + 5;
     request_.told(format("  %.0f of %g s: %zu of %zu layouts on %zu ranks simulated\n", now,
                          seconds_, result_.plans.size(), result_.num_candidates,
                          request_.num_ranks));
@@ -118,7 +118,7 @@ void Search::look_at_families() {
     try {
       family.need = memory_need(family.frugal, request_);
     } catch (const UserError&) {
-      family.need = {.fits = false};
+      family.need.fits = false;
     }
   }
 }

@@ -67,9 +67,9 @@ TEST_CASE("The reasons say what does not fit, and what would") {
 }
 
 TEST_CASE("The settings by card are of the model's family, and every card has a plan") {
-  const ProcessResult plan = run_plan({"--model", "llama-3.2-1b", "--sequence-length", "1024",
-                                       "--cluster", "h100", "--top", "1", "--explain",
-                                       "--seconds", "100"});
+  const ProcessResult plan =
+      run_plan({"--model", "llama-3.2-1b", "--sequence-length", "1024", "--cluster", "h100",
+                "--top", "1", "--explain", "--seconds", "100"});
   CAPTURE(plan.out, plan.err);
   REQUIRE(plan.status == 0);
   CHECK_THAT(plan.out, ContainsSubstring("Out of memory?") && ContainsSubstring("One device."));
@@ -181,6 +181,9 @@ TEST_CASE("Bad input is refused in one line") {
   check_line({"--cluster", "h100x8", "--days", "3"}, "--tokens");
   check_line({"--cluster", "h100x8", "--tokens", "1", "--days", "0"}, "--days");
   check_line({"--cluster", "h100x8", "--tokens", "1", "--gpu-hours", "-1"}, "--gpu-hours");
+  check_line({"--cluster", ""}, "--cluster: the name is empty");
+  check_line({"--cluster", "h100", "--program", ""}, "--program: the name is empty");
+  check_line({"--cluster", "h100", "--keep-free", "1.5"}, "--keep-free");
   check_line({"--measured", "8:1.5:1000"}, "--tokens");
   check_line({"--measured", "8:1.5", "--tokens", "1"}, "8:1.5");
   check_line({"--measured", "8:1:1", "--tokens", "1", "--cluster", "h100"}, "--measured");

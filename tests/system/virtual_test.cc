@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <random>
 #include <regex>
 #include <set>
 #include <sstream>
@@ -183,6 +185,109 @@ TEST_CASE("--no-overlap of lesson 09: no communication is hidden") {
   }
 }
 
+double milliseconds_in(const std::string& out, const std::string& before) {
+  std::smatch found;
+  INFO(out);
+  REQUIRE(std::regex_search(out, found, std::regex(before + " ([0-9.]+) ms")));
+  return std::stod(found[1]);
+}
+
+TEST_CASE("The step at half and twice the network is what a run there says") {
+  const auto& [lesson, flags] = GENERATE(
+      Case{"05_zero3", {"--model", "gpt2", "--dtype", "bf16"}},
+      Case{"09_3d_parallel", {"--pipeline-parallel-size", "2", "--tensor-parallel-size", "2"}});
+  const auto out_on = [&](const Flags& more) {
+    const ProcessResult result = run_virtual(lesson, flags + more);
+    CAPTURE(result.err);
+    REQUIRE(result.status == 0);
+    return result.out;
+  };
+  const std::string fixed = "--fixed-network", step = "simulated step";
+  const std::string known = out_on({"--cluster", "h100x2x4@ib-400g"});
+  CHECK(milliseconds_in(known, "at half the network's rate") ==
+        milliseconds_in(out_on({"--cluster", "h100x2x4@ib-200g", fixed}), step));
+  CHECK(milliseconds_in(known, "at twice") ==
+        milliseconds_in(out_on({"--cluster", "h100x2x4@ib-800g", fixed}), step));
+  const std::string alone = out_on({"--cluster", "h100x2x4@ib-400g", fixed});
+  CHECK(milliseconds_in(alone, step) == milliseconds_in(known, step));
+  CHECK_THAT(alone, !ContainsSubstring("at half"));
+  const std::string node = out_on({"--cluster", "h100x4"});
+  CHECK(milliseconds_in(node, "at half the node link's rate") > milliseconds_in(node, step));
+  CHECK(milliseconds_in(node, "at twice") < milliseconds_in(node, step));
+}
+
+TEST_CASE("The header names what is assumed, until it is given") {
+  const auto header_of = [](const std::string& lesson, const Flags& flags) {
+    const std::string out = run_virtual(lesson, flags + Flags{"--fixed-network"}).out;
+    return out.substr(0, out.find("simulated step"));
+  };
+  const Flags two_nodes = {"--cluster", "a100-80x2x2", "--dtype", "bf16"};
+  CHECK_THAT(header_of("10_mixed_precision", two_nodes),
+             ContainsSubstring("assumed  network ib-8x200g") &&
+                 ContainsSubstring("assumed  program: the lessons' kernels") &&
+                 ContainsSubstring("assumed  of the peak: products 0.893") &&
+                 ContainsSubstring("assumed  gradients are summed in fp32"));
+  CHECK_THAT(header_of("10_mixed_precision", two_nodes + Flags{"--reduce-dtype", "bf16"}),
+             !ContainsSubstring("are summed in"));
+  CHECK_THAT(header_of("10_mixed_precision", two_nodes + Flags{"--program", "vtrain"}),
+             !ContainsSubstring("the lessons' kernels") && ContainsSubstring("--program FILE"));
+  CHECK_THAT(header_of("02_ddp", two_nodes), ContainsSubstring("lesson 10's --reduce-dtype"));
+  CHECK_THAT(header_of("01_single_gpu", {"--cluster", "h100"}),
+             !ContainsSubstring("are summed in"));
+}
+
+TEST_CASE("--cluster list and --program list print what is known, whatever else is given") {
+  for (const std::string lesson : {"01_single_gpu", "05_zero3"}) {
+    for (const Flags& flags : {Flags{"--cluster", "list"}, Flags{"--program", "list"}}) {
+      const ProcessResult result = run_process(Flags{lesson_path(lesson)} + flags, {});
+      CHECK((result.status == 0 && result.err.empty()));
+      CHECK_THAT(result.out, ContainsSubstring("--cluster DEVICE") ||
+                                 ContainsSubstring("\n  megatron-2022 (a100-40, a100-80): "));
+    }
+  }
+}
+
+TEST_CASE(
+    "With any number a cluster or a program is refused in one line, or gives finite numbers") {
+  std::mt19937 random(64);
+  const auto below = [&](size_t most) { return random() % most; };
+  const std::vector<std::string> keys = {
+      "fp32_product_flops", "product_efficiency",   "attention_forward_efficiency",
+      "vector_flops",       "memory_bandwidth",     "attention_backward_efficiency",
+      "memory_efficiency",  "launch_seconds",       "least_kernel_seconds",
+      "call_seconds",       "node_link_bandwidth",  "node_link_efficiency",
+      "node_link_latency",  "network_efficiency",   "network_latency",
+      "node_compute_share", "network_compute_share"};
+  const auto number = [&] { return concat("1e", static_cast<int>(below(64)) - 33); };
+  const Scratch folder;
+  const std::string cluster = folder.path() / "c.json", program = folder.path() / "p.json";
+  size_t num_refused = 0, num_run = 0;
+  for (size_t round = 0; round < 60; ++round) {
+    std::string text = R"({"like": "h100", "devices_per_node": 2, "nodes": 2)";
+    std::set<std::string> drawn;
+    for (size_t i = 0; i <= below(3); ++i) drawn.insert(keys[below(keys.size())]);
+    for (const std::string& key : drawn) text += concat(", \"", key, "\": ", number());
+    std::ofstream(cluster) << text << "}";
+    std::ofstream(program) << R"({"about": "p", "instead_of": {"matmul": {"more_bytes": )"
+                           << (round % 3 == 0 ? number() : "1") << R"(, "launches": )"
+                           << (round % 3 == 1 ? number() : "2") << "}}}";
+    const ProcessResult result =
+        run_virtual("02_ddp", {"--cluster", cluster, "--program", program, "--layers", "1"});
+    CAPTURE(text, read_text(program), result.out, result.err);
+    if (result.status == 0) {
+      ++num_run;
+      CHECK(result.err.empty());
+      CHECK_FALSE(std::regex_search(result.out, std::regex(R"(\b(nan|inf)\b)")));
+      continue;
+    }
+    ++num_refused;
+    CHECK(result.status == 2);
+    CHECK(std::count(result.err.begin(), result.err.end(), '\n') == 1);
+  }
+  CHECK(num_refused > 20);
+  CHECK(num_run > 10);
+}
+
 TEST_CASE("What cannot be simulated is refused in one line") {
   const auto check_line = [](const Flags& flags, const std::string& mention) {
     const ProcessResult result = run_virtual("02_ddp", flags);
@@ -194,6 +299,8 @@ TEST_CASE("What cannot be simulated is refused in one line") {
   const Flags cluster = {"--cluster", "h100x8"};
   check_line({}, "--cluster");
   check_line({"--cluster", "h999"}, "h999");
+  check_line({"--cluster", ""}, "--cluster: the name is empty");
+  check_line({"--cluster", "h100x8", "--program", ""}, "--program: the name is empty");
   check_line(cluster + Flags{"--ranks", "9"}, "9");
   check_line(cluster + Flags{"--ranks", "0"}, "--ranks");
   check_line(cluster + Flags{"--global-batch-size", "3"}, "--global-batch-size 3");
@@ -213,6 +320,9 @@ TEST_CASE("Flags of the virtual device are refused on a real one") {
       run_process({lesson_path("02_ddp"), "--cluster", "h100x8", "--steps", "1"}, {});
   CHECK(result.status == 2);
   CHECK_THAT(result.err, ContainsSubstring("--cluster: needs --device virtual"));
+  for (const std::string flag : {"--cluster", "--program"}) {  // an unset variable of a shell
+    CHECK(run_process({lesson_path("02_ddp"), flag, "", "--steps", "1"}, {}).status == 2);
+  }
   const ProcessResult drawn = run_process({lesson_path("02_ddp"), "--draw", "x.svg"}, {});
   CHECK(drawn.status == 2);
   CHECK_THAT(drawn.err, ContainsSubstring("--draw: 02_ddp has no schedule"));
