@@ -5,51 +5,29 @@
 namespace ladder {
 namespace {
 
-const char* expected(NumberRange range) {
-  switch (range) {
-    case NumberRange::rate:
-      return "a number from 1, below 1e30";
-    case NumberRange::positive:
-      return "a number from 1e-12, below 1e6";
-    case NumberRange::seconds:
-      return "seconds, 0 or more";
-    case NumberRange::part:
-      return "a number from 1e-6 to 1";
-    case NumberRange::share:
-      return "a number from 0, below 1";
-    case NumberRange::count:
-      return "a whole number from 1";
-  }
-  return "?";
-}
-
-bool is_in(NumberRange range, double number) {
-  switch (range) {
-    case NumberRange::rate:
-      return number >= 1 && number < 1e30;
-    case NumberRange::positive:
-      return number >= 1e-12 && number < 1e6;
-    case NumberRange::seconds:
-      return number >= 0 && number < 1e6;
-    case NumberRange::part:
-      return number >= 1e-6 && number <= 1;
-    case NumberRange::share:
-      return number >= 0 && number < 1;
-    case NumberRange::count:
-      return number >= 1 && number < 1e18 && number == static_cast<double>(whole(number));
-  }
-  return false;
-}
+// The numbers of a range, [least, end), and what a message calls them.
+struct Interval {
+  double least, end;
+  const char* text;
+};
+// By NumberRange.
+constexpr Interval kIntervals[] = {
+    {1, 1e30, "a number from 1, below 1e30"}, {1e-12, 1e6, "a number from 1e-12, below 1e6"},
+    {0, 1e6, "seconds, 0 or more"},           {1e-6, 1 + 1e-15, "a number from 1e-6 to 1"},
+    {0, 1, "a number from 0, below 1"},       {1, 1e18, "a whole number from 1"}};
+static_assert(std::size(kIntervals) == 1 + static_cast<size_t>(NumberRange::count));
 
 }  // namespace
 
 double number_in(const Json& json, const char* key, NumberRange range,
                  const ClusterFileContext& context) {
   const double number = parse_number(json, key, context);
-  if (!is_in(range, number)) {
-    refuse(context, key, "expected ", expected(range), ", got ", shown(json.at(key)));
+  const auto& [least, end, text] = kIntervals[static_cast<size_t>(range)];
+  const bool is_in = number >= least && number < end;
+  if (is_in && (range != NumberRange::count || number == static_cast<double>(whole(number)))) {
+    return number;
   }
-  return number;
+  refuse(context, key, "expected ", text, ", got ", shown(json.at(key)));
 }
 
 bool switch_in(const Json& json, const char* key, const ClusterFileContext& context) {

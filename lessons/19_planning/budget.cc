@@ -25,13 +25,14 @@ std::string limits_text(const Limits& limits) {
   return text;
 }
 
-// Returns the positive number that the text is, or nothing.
+// Returns the number from 1e-9 to 1e18 that the text is, or nothing.
 template <class Number>
 std::optional<Number> positive(std::string_view text) {
   Number number{};
   const char* const end = text.data() + text.size();
   const auto [stop, error] = std::from_chars(text.data(), end, number);
-  const bool is_good = error == std::errc() && stop == end && number > 0 && number <= Number(1e18);
+  const double real = static_cast<double>(number);
+  const bool is_good = error == std::errc() && stop == end && real >= 1e-9 && real <= 1e18;
   return is_good ? std::optional(number) : std::nullopt;
 }
 
