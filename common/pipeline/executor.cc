@@ -5,8 +5,6 @@
 #include <utility>
 
 #include "common/train/report/report.h"
-#include "common/train/trainer/replicas.h"
-#include "kernels/runtime/clock.h"
 
 namespace ladder {
 namespace {
@@ -34,7 +32,8 @@ PipelineExecutor::PipelineExecutor(const TrainerContext& context, const Pipeline
       buffers_(
           stage.chunks.size(),
           std::vector<size_t>(context.config.num_micro_batches(context.ranks->grid.data_size))),
-      activation_sent_(stage.num_buffers()) {
+      activation_sent_(stage.num_buffers()),
+      clock_(context.stream) {
   for (const Use& use : training_walk(stage.layout)) {
     if (use.gradient_is_final) order_.push_back(use.unit);
   }
@@ -46,19 +45,17 @@ PipelineExecutor::PipelineExecutor(const TrainerContext& context, const Pipeline
 }
 
 void PipelineExecutor::run(const Step& step) {
-  const auto begin = Clock::now();
+  clock_.begin_step();
   num_final_ = 0;
   chunks_left_.assign(stage_.layout.units().size(), 0);
   for (size_t chunk = 0; chunk < buffers_.size(); ++chunk) {
     for (size_t unit : model_.units(chunk)) ++chunks_left_[unit];
   }
-  for (size_t i = 0; i < schedule_.size(); ++i) run_action(i, step);
-  for (Work& work : activation_sent_) work.wait(context_.stream);
-  for (Work& work : gradient_sent_) work.wait(context_.stream);
-  times_.stage.all += seconds_since(begin);
-  ++times_.steps;
-  if (is_first_step_) times_ = {};  // the first step is slower, since it touches new memory
-  is_first_step_ = false;
+  clock_.time(&StageTimes::all, [&] {
+    for (size_t i = 0; i < schedule_.size(); ++i) run_action(i, step);
+    for (Work& work : activation_sent_) work.wait(context_.stream);
+    for (Work& work : gradient_sent_) work.wait(context_.stream);
+  });
 }
 
 void PipelineExecutor::run_action(size_t index, const Step& step) {
@@ -90,9 +87,12 @@ void PipelineExecutor::run_action(size_t index, const Step& step) {
       }
       return;
     case ActionKind::forward:
-      return forward(action, step);
-    default:
-      return backward(index, step);
+      return clock_.time(&StageTimes::forward, [&] { forward(action, step); });
+    case ActionKind::backward:
+    case ActionKind::backward_input:
+      return clock_.time(&StageTimes::backward, [&] { backward(index, step); });
+    case ActionKind::backward_weight:
+      return clock_.time(&StageTimes::weight, [&] { backward(index, step); });
   }
 }
 
@@ -111,7 +111,6 @@ void PipelineExecutor::send_gradient(const Action& action) {
 
 void PipelineExecutor::forward(const Action& action, const Step& step) {
   const auto& [kind, micro_batch, buffer, peer, chunk] = action;
-  const auto begin = Clock::now();
   buffer_of(chunk, micro_batch) = buffer;
   activation_sent_[buffer].wait(context_.stream);  // by a chunk without backward
   if (model_.needs_tokens(chunk)) {
@@ -120,16 +119,13 @@ void PipelineExecutor::forward(const Action& action, const Step& step) {
   }
   model_.forward({}, buffer, chunk);
   if (model_.has_classifier(chunk)) {
-    const auto classifier_begin = Clock::now();
-    model_.classify(step.token_weight, {}, buffer, chunk);
-    times_.classifier += seconds_since(classifier_begin);
+    clock_.time(&StageTimes::classifier,
+                [&] { model_.classify(step.token_weight, {}, buffer, chunk); });
   }
-  times_.stage.forward += seconds_since(begin);
 }
 
 void PipelineExecutor::backward(size_t index, const Step& step) {
   const auto& [kind, micro_batch, buffer, peer, chunk] = schedule_[index];
-  const auto begin = Clock::now();
   // The gradient has come back, so the activations have arrived.
   activation_sent_[buffer].wait(context_.stream);
   Hooks hooks;
@@ -138,8 +134,6 @@ void PipelineExecutor::backward(size_t index, const Step& step) {
                   kind == ActionKind::backward         ? BackwardHalf::both
                   : kind == ActionKind::backward_input ? BackwardHalf::input
                                                        : BackwardHalf::weight);
-  double& time = kind == ActionKind::backward_weight ? times_.stage.weight : times_.stage.backward;
-  time += seconds_since(begin);
 }
 
 void PipelineExecutor::finish(const Use& use, const Step& step) {
@@ -153,7 +147,6 @@ void PipelineExecutor::finish(const Use& use, const Step& step) {
 
 void PipelineExecutor::evaluate(size_t batch, size_t first_sequence, size_t num_sequences) {
   Stream& stream = context_.stream;
-  const Times times = times_;  // what is measured here does not count
   const ChunkPlacement& placement = stage_.plan->placement;
   const size_t micro_batch_size = context_.config.micro_batch_size;
   for (size_t done = 0; done < num_sequences; done += micro_batch_size) {
@@ -166,7 +159,7 @@ void PipelineExecutor::evaluate(size_t batch, size_t first_sequence, size_t num_
       if (at > 0 && action.peer == stage_.index) {
         copy(stream, model_.input(0, chunk), model_.d_residual());
       } else if (at > 0) {
-        timed_recv(action, model_.input(0, chunk));
+        recv(link(action), model_.input(0, chunk), action.peer).wait(stream);
       }
       if (model_.needs_tokens(chunk)) {
         model_.load(Split::validation, static_cast<int64_t>(batch), first_sequence + done, 0);
@@ -183,7 +176,6 @@ void PipelineExecutor::evaluate(size_t batch, size_t first_sequence, size_t num_
       }
     }
   }
-  times_ = times;
 }
 
 Communicator& PipelineExecutor::link(const Action& message) {
@@ -194,10 +186,8 @@ Communicator& PipelineExecutor::link(const Action& message) {
 }
 
 void PipelineExecutor::timed_recv(const Action& action, TensorView buffer) {
-  const auto begin = Clock::now();
-  recv(link(action), buffer, action.peer).wait(context_.stream);
-  const double seconds = seconds_since(begin);
-  times_.message = times_.message == 0 ? seconds : std::min(times_.message, seconds);
+  clock_.time(&StageTimes::message,
+              [&] { recv(link(action), buffer, action.peer).wait(context_.stream); });
 }
 
 Work PipelineExecutor::recv(Communicator& link, TensorView buffer, size_t stage) {
@@ -210,30 +200,27 @@ Work PipelineExecutor::send(Communicator& link, ConstTensorView buffer, size_t s
 }
 
 std::string PipelineExecutor::report() {
-  Communicator& stages = groups_[Axis::pipeline];
-  const std::vector<StageTimes> all = times_of_stages(stages, times_.stage);
-  if (times_.steps == 0) return {};
-  const std::string times = times_text();
-  return stage_.index == 0 ? bubble_text(*stage_.plan, all) + times : std::string();
+  const std::vector<StageTimes> stages = times_of_stages(groups_[Axis::pipeline], clock_.times());
+  if (stage_.index > 0 || stages[0].steps == 0) return {};
+  return bubble_text(*stage_.plan, stages) + times_text(stages);
 }
 
-std::string PipelineExecutor::times_text() {
-  Communicator& stages = groups_[Axis::pipeline];
-  const double runs = times_.steps * static_cast<double>(buffers_[0].size());
-  const auto ms = [&](double seconds) { return 1000 * sum_over(stages, seconds) / runs; };
-  const double forward = ms(times_.stage.forward - times_.classifier);
-  const double input = ms(times_.stage.backward), weight = ms(times_.stage.weight);
-  const double classifier = ms(times_.classifier);
-  // The shortest of all; stages that receive nothing have none.
-  std::vector<double> messages(stages.size());
-  for (size_t stage = 0; stage < stages.size(); ++stage) {
-    messages[stage] = sum_over(stages, stage == stages.rank() ? times_.message : 0);
+std::string PipelineExecutor::times_text(const std::vector<StageTimes>& stages) const {
+  StageTimes sum;
+  double message = 0;  // the shortest of all; stages that receive nothing have none
+  for (const StageTimes& stage : stages) {
+    sum.forward += stage.forward - stage.classifier;
+    sum.backward += stage.backward;
+    sum.weight += stage.weight;
+    sum.classifier += stage.classifier;
+    if (message == 0 || (stage.message > 0 && stage.message < message)) message = stage.message;
   }
-  std::erase(messages, 0);
-  const double message = messages.empty() ? 0 : 1000 * std::ranges::min(messages);
-  return format("  for --schedule auto: --times %.3g,%.3g,%.3g,%.3g,%.2g\n", forward,
-                weight > 0 ? input : input / 2, weight > 0 ? weight : input / 2, classifier,
-                message);
+  const double runs = stages[0].steps * static_cast<double>(buffers_[0].size());
+  const auto ms = [&](double seconds) { return 1000 * seconds / runs; };
+  const double input = ms(sum.backward), weight = ms(sum.weight);
+  return format("  for --schedule auto: --times %.3g,%.3g,%.3g,%.3g,%.2g\n", ms(sum.forward),
+                weight > 0 ? input : input / 2, weight > 0 ? weight : input / 2, ms(sum.classifier),
+                1000 * message);
 }
 
 }  // namespace ladder

@@ -9,7 +9,7 @@
 
 #include "common/comm/grid_groups.h"
 #include "common/pipeline/plan.h"
-#include "common/pipeline/report.h"
+#include "common/pipeline/stage_clock.h"
 #include "common/train/trainer/model_runner.h"
 #include "common/train/trainer/ranks.h"
 
@@ -57,21 +57,14 @@ class PipelineExecutor {
   TrainerContext context_;
 
  private:
-  // The seconds of the stage's work in so many steps, and of what of it is the classifier's.
-  // `message` is the shortest receive: one that found its message waiting.
-  struct Times {
-    StageTimes stage;
-    double classifier = 0, message = 0, steps = 0;
-  };
-
   void run_action(size_t index, const Step& step);
   void forward(const Action& action, const Step& step);
   void backward(size_t index, const Step& step);
   // Counts that a chunk adds no more to the unit's gradient, if this use is the last that does.
   void finish(const Use& use, const Step& step);
   void send_gradient(const Action& action);
-  // Returns the flag that gives the search the times that were measured. Collective.
-  std::string times_text();
+  // Returns the flag that gives the search the times that were measured on all stages.
+  std::string times_text(const std::vector<StageTimes>& stages) const;
   // Returns the group by which a message goes.
   Communicator& link(const Action& message);
   void timed_recv(const Action& action, TensorView buffer);
@@ -90,8 +83,7 @@ class PipelineExecutor {
   std::vector<std::vector<size_t>> buffers_;  // by chunk and micro-batch
   std::vector<Work> activation_sent_;         // by activation buffer
   std::array<Work, 2> gradient_sent_;         // to earlier stages, to later ones
-  Times times_;
-  bool is_first_step_ = true;
+  StageClock clock_;
 };
 
 }  // namespace ladder

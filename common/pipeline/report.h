@@ -28,9 +28,11 @@ void draw_schedule(const RunConfig& config, const PipelinePlan& plan);
 
 // The seconds that a stage spent in forward, in backward (or in its first half), and in the second
 // half of backward. `all` is the time from the beginning of its first action to the end of its last
-// one.
+// one, and `classifier` is a part of forward. `message` is the shortest receive, one that found its
+// message waiting; 0 if there was none. All others are sums over so many steps.
 struct StageTimes {
   double forward = 0, backward = 0, weight = 0, all = 0;
+  double classifier = 0, message = 0, steps = 0;
 };
 
 // Returns the times of all stages, given this stage's own. Collective over the stages.

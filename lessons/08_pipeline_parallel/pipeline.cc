@@ -1,32 +1,28 @@
 #include "lessons/08_pipeline_parallel/pipeline.h"
 
-#include "kernels/runtime/clock.h"
-
 namespace ladder {
 
 void Pipeline::run(const Step& step) {
-  const auto begin = Clock::now();
-  for (const Action& action : schedule_) run_action(action, step);
-  activation_sent_.wait(context_.stream);
-  gradient_sent_.wait(context_.stream);
-  times_.all += seconds_since(begin);
-  if (is_first_step_) times_ = {};  // the first step is slower, since it touches new memory
-  is_first_step_ = false;
+  clock_.begin_step();
+  clock_.time(&StageTimes::all, [&] {
+    for (const Action& action : schedule_) run_action(action, step);
+    activation_sent_.wait(context_.stream);
+    gradient_sent_.wait(context_.stream);
+  });
 }
 
 void Pipeline::run_action(const Action& action, const Step& step) {
   Stream& stream = context_.stream;
   const size_t buffer = action.buffer;
-  const auto begin = Clock::now();
   switch (action.kind) {
     case ActionKind::recv_activation:
       return recv(groups_[Axis::pipeline], model_.input(buffer), action.peer);
     case ActionKind::forward: {
       const size_t before = action.micro_batch * context_.config.micro_batch_size;
-      forward(Split::train, step.number, before, buffer);
-      if (layout_.has(OperationKind::classifier)) model_.classify(step.token_weight, {}, buffer);
-      times_.forward += seconds_since(begin);
-      return;
+      return clock_.time(&StageTimes::forward, [&] {
+        forward(Split::train, step.number, before, buffer);
+        if (layout_.has(OperationKind::classifier)) model_.classify(step.token_weight, {}, buffer);
+      });
     }
     case ActionKind::send_activation:
       activation_sent_.wait(stream);
@@ -39,9 +35,7 @@ void Pipeline::run_action(const Action& action, const Step& step) {
       return recv(groups_.pipeline_gradients(), model_.d_residual(buffer), action.peer);
     case ActionKind::backward:
       gradient_sent_.wait(stream);
-      model_.backward({}, buffer);
-      times_.backward += seconds_since(begin);
-      return;
+      return clock_.time(&StageTimes::backward, [&] { model_.backward({}, buffer); });
     case ActionKind::backward_input:
     case ActionKind::backward_weight:
       fail("Pipeline: it runs backward as a whole");

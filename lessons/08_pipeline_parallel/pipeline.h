@@ -2,7 +2,7 @@
 #pragma once
 
 #include "common/comm/grid_groups.h"
-#include "common/pipeline/report.h"
+#include "common/pipeline/stage_clock.h"
 #include "common/train/trainer/model_runner.h"
 #include "common/train/trainer/ranks.h"
 
@@ -21,7 +21,8 @@ class Pipeline {
         groups_(*context.ranks->groups),
         layout_(layout),
         model_(model),
-        schedule_(schedule) {}
+        schedule_(schedule),
+        clock_(context.stream) {}
 
   // What run() needs to know of a step besides the schedule.
   struct Step {
@@ -35,8 +36,9 @@ class Pipeline {
   // Runs sequences of the validation split forward, and adds their losses on the last stage.
   void evaluate(size_t batch, size_t num_sequences);
 
-  // Returns this stage's times, summed over all steps since the second one.
-  const StageTimes& times() const { return times_; }
+  // Returns this stage's times, summed over all steps since the second one. The host waits for the
+  // last step.
+  const StageTimes& times() { return clock_.times(); }
 
  private:
   void run_action(const Action& action, const Step& step);
@@ -50,8 +52,7 @@ class Pipeline {
   ModelRunner& model_;
   const StageSchedule& schedule_;
   Work activation_sent_, gradient_sent_;
-  StageTimes times_;
-  bool is_first_step_ = true;
+  StageClock clock_;
 };
 
 }  // namespace ladder

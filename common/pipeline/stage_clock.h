@@ -1,0 +1,50 @@
+// How long a stage's work takes on its device.
+#pragma once
+
+#include <cstddef>
+#include <deque>
+
+#include "common/pipeline/report.h"
+#include "kernels/runtime/stream.h"
+
+namespace ladder {
+
+// StageClock measures parts of a stage's steps by events on its stream. The host's clock would not
+// do: on a GPU it only tells how long the calls took, which return long before the work is over.
+class StageClock {
+ public:
+  // `stream` is the one on which the stage computes. It must outlive this object.
+  explicit StageClock(Stream& stream) : stream_(stream) {}
+
+  // Begins a step. First it adds up what the step before has taken, for which the host waits if
+  // that step has not ended yet.
+  void begin_step();
+  // Calls body(). The part's time is that from the moment when the stream comes to what body()
+  // queues until it has done all of it. Parts may be nested. Asynchronous.
+  template <class Body>
+  void time(double StageTimes::*part, const Body& body) {
+    Span& span = next();
+    span.part = part;
+    span.begin.record(stream_);
+    body();
+    span.end.record(stream_);
+  }
+  // Returns the sums over all steps but the first, which is slower since it touches new memory. The
+  // host waits for the last step.
+  const StageTimes& times();
+
+ private:
+  struct Span {
+    Event begin, end;
+    double StageTimes::*part = nullptr;
+  };
+  Span& next();
+  void add_up();
+
+  Stream& stream_;
+  std::deque<Span> spans_;  // of a step; their events are used again in the next one
+  size_t num_spans_ = 0, num_steps_ = 0;
+  StageTimes times_;
+};
+
+}  // namespace ladder
