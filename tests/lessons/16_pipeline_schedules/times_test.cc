@@ -23,7 +23,8 @@ Printed printed_by(StreamOrder order, Communicator& all, const typename T::Flags
   emulator::set_stream_order(order);
   const auto group = all.split(0);
   RunConfig config = on_device(split_config(DType::fp32, 1), DeviceType::emulator);
-  config.global_batch_size = 6;
+  config.model.num_layers = 2;
+  config.global_batch_size = 4;
   std::string report;
   {
     Session<T> session(config, *group, nullptr, flags);
@@ -43,8 +44,12 @@ Printed printed_by(StreamOrder order, Communicator& all, const typename T::Flags
   return printed;
 }
 
-// What else the machine does makes times longer, so the shortest of several rounds count. As soon
-// as they are alike there are no more rounds.
+// By the host's clock deferred streams have times that are 30 times too short, and a bubble that is
+// 4 times too large. What else the machine does makes times longer, by half and more where tests
+// run side by side: the shortest of several rounds count, and as soon as all are alike there are no
+// more rounds. On an idle machine the first round is alike within 1.3.
+constexpr double kAlike = 2.5;
+
 template <class T>
 void check_alike(const typename T::Flags& flags) {
   const auto device = device_for_nccl();
@@ -59,14 +64,14 @@ void check_alike(const typename T::Flags& flags) {
     least.forward = std::min(least.forward, printed.forward);
     least.backward = std::min(least.backward, printed.backward);
   };
-  const auto are_alike = [](double a, double b) { return a <= 1.3 * b && b <= 1.3 * a; };
+  const auto are_alike = [](double a, double b) { return a <= kAlike * b && b <= kAlike * a; };
   const auto all_alike = [&] {
     return are_alike(immediate.bubble, deferred.bubble) &&
            are_alike(immediate.forward, deferred.forward) &&
            are_alike(immediate.backward, deferred.backward);
   };
   int32_t done = 0;
-  for (int round = 0; round < 20 && done == 0; ++round) {
+  for (int round = 0; round < 8 && done == 0; ++round) {
     keep_least(immediate, StreamOrder::immediate);
     keep_least(deferred, StreamOrder::deferred);
     done = all_alike();  // rank 0 knows, and tells the other
