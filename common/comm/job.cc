@@ -1,7 +1,6 @@
 #include "common/comm/job.h"
 
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <cstdlib>
 #include <iostream>
@@ -9,6 +8,7 @@
 #include <thread>
 #include <vector>
 
+#include "common/comm/launcher.h"
 #include "common/comm/nccl_transport.h"
 #include "common/comm/numa.h"
 #include "common/comm/one_rank.h"
@@ -17,9 +17,6 @@
 
 namespace ladder {
 namespace {
-
-// Where mpirun says how many ranks there are.
-constexpr std::array kSizes = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE"};
 
 // In which a rank that fails must have given up what it had begun.
 constexpr std::chrono::seconds kTimeToGiveUp(30);
@@ -33,26 +30,20 @@ constexpr std::chrono::seconds kTimeToGiveUp(30);
 constexpr size_t kReserveForProducts = size_t{256} << 20;
 constexpr size_t kReserveForCommunicator = size_t{360} << 20;
 
-// Returns how many processes srun has started together with this one; 1 if it was not srun.
-size_t num_started_by_srun() {
-  const char* const size = std::getenv("SLURM_STEP_NUM_TASKS");
-  return size != nullptr && std::atoi(size) > 1 ? static_cast<size_t>(std::atoi(size)) : 1;
+// Ends this process, which trains for itself what others train for themselves, too.
+[[noreturn]] void refuse_strangers(const Launch& launch) {
+  say_for_all(launch, concat(launch.name, " has started ", launch.size, " processes (",
+                             launch.size_variable, "=", std::getenv(launch.size_variable.c_str()),
+                             ") that do not find each other by MPI; ", launch.way_out,
+                             "; to run one process alone, unset ", launch.size_variable));
+  std::_Exit(2);
 }
 
 }  // namespace
 
 bool Job::is_launched() {
-  return num_launched() > 1 ||
-         std::ranges::any_of(kSizes, [](auto name) { return std::getenv(name) != nullptr; });
-}
-
-size_t Job::num_launched() {
-  for (const char* name : kSizes) {
-    const char* const size = std::getenv(name);
-    if (size != nullptr) return static_cast<size_t>(std::max(std::atoi(size), 1));
-  }
-  // With srun --mpi=pmix they find each other.
-  return std::getenv("PMIX_RANK") != nullptr ? num_started_by_srun() : 1;
+  const Launch launch = find_launch();
+  return launch.size != 1 || launch.is_open_mpi;
 }
 
 size_t memory_beside_libraries(size_t free, size_t num_communicators) {
@@ -65,14 +56,13 @@ void Job::join() {
   // the GPU. A collective that runs there may wait for the rank that is about to launch, so both
   // would wait for ever ("Lazy Loading", "Concurrent execution", in the CUDA C++ Programming
   // Guide). CUDA reads the variable when it is first called.
-  if (num_launched() > 1) setenv("CUDA_MODULE_LOADING", "EAGER", 0);  // 0: the user's value stays
-  if (num_launched() > 1) {
-    world_.emplace();
-  } else if (!is_launched() && num_started_by_srun() > 1) {
-    throw UserError(concat("srun has started ", num_started_by_srun(),
-                           " processes that do not find each other; use srun --mpi=pmix, or "
-                           "tools/mpirun in the job"));
-  }
+  const Launch launch = find_launch();
+  if (launch.size == 1) return;
+  setenv("CUDA_MODULE_LOADING", "EAGER", 0);  // 0: the user's value stays
+  if (launch.brings_together) world_.emplace();
+  if (launch.size == 0 || size() == launch.size) return;
+  world_.reset();
+  refuse_strangers(launch);
 }
 
 Job::Sharing Job::find_sharing(DeviceType device) const {
@@ -213,7 +203,7 @@ void Job::fail(const std::string& message, int status) {
   // If another rank has failed first, it is about to end this one too. This rank ends the run only
   // if the first one cannot.
   if (!is_first) std::this_thread::sleep_for(std::chrono::seconds(5));
-  if (num_launched() > 1) MpiWorld::abort(status);
+  if (find_launch().size != 1) MpiWorld::abort(status);
 }
 
 void Job::refuse(const std::string& mistake) {

@@ -39,17 +39,15 @@ size_t memory_beside_libraries(size_t free, size_t num_communicators);
 // when one fails. A program has one.
 class Job {
  public:
-  // Returns the number of ranks that mpirun (Open MPI's, or another one with PMI) or SLURM's
-  // `srun --mpi=pmix` has started, including this one. It is 1 if this process was started alone.
-  static size_t num_launched();
-
-  // Returns true if mpirun has started this process, be it the only rank, or srun several.
+  // Returns true if Open MPI's mpirun has started this process, be it the only rank, or another
+  // launcher several (launcher.h).
   static bool is_launched();
 
   // Joins the other ranks, if there are any. From then on CUDA loads all kernels at its first call,
-  // unless the environment says otherwise (CUDA_MODULE_LOADING). Throws UserError if srun has
-  // started several processes without --mpi. REQUIRES: it is called once, before all that follows,
-  // and before the first call of CUDA.
+  // unless the environment says otherwise (CUDA_MODULE_LOADING). If a launcher has started another
+  // number of processes than MPI finds, each would train for itself: then one of them says so, and
+  // all end with status 2. REQUIRES: it is called once, before all that follows, and before the
+  // first call of CUDA.
   void join();
 
   size_t rank() const { return world_ ? world_->rank() : 0; }

@@ -2,12 +2,10 @@
 
 #include <unistd.h>
 
-#include <chrono>
 #include <cstdlib>
-#include <iostream>
 #include <new>
-#include <thread>
 
+#include "common/comm/launcher.h"
 #include "common/io/printable.h"
 #include "common/io/standard_streams.h"
 #include "kernels/runtime/check.h"
@@ -33,15 +31,10 @@ void change_to_users_folder() {
 
 int run_guarded(const LessonInfo& lesson, const std::function<void(Job&)>& body) {
   prepare_standard_streams();
-  const size_t launched = Job::num_launched();
-  if (!lesson.is_distributed && launched > 1) {
-    // Rank 0 says it for all. Another rank says it only if rank 0 runs another program and does not
-    // say it.
-    const char* const rank = std::getenv("OMPI_COMM_WORLD_RANK");
-    const bool is_first = rank == nullptr || std::atoi(rank) == 0;
-    if (!is_first) std::this_thread::sleep_for(std::chrono::seconds(2));
-    std::cerr << concat("error: ", lesson.name, " runs on one rank, mpirun started ", launched,
-                        "; for several ranks take 02_ddp\n");
+  if (const Launch launch = find_launch(); !lesson.is_distributed && launch.size > 1) {
+    // Rank 0 may run another program, and not say it.
+    say_for_all(launch, concat(lesson.name, " runs on one rank, ", launch.name, " started ",
+                               launch.size, "; for several ranks take 02_ddp"));
     return 2;
   }
   Job job;
