@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "kernels/runtime/check.h"
+#include "kernels/runtime/gpu.h"
 
 namespace ladder {
 namespace {
@@ -33,6 +34,7 @@ int run_benchmarks(int argc, char** argv, void (*add)(DeviceType device)) {
   try {
     const DeviceType device = device_named(take_device(argc, argv));
     select_device(device, 0);
+    require_code_for(device);
     benchmark::Initialize(&argc, argv);
     if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;
     benchmark::AddCustomContext("device", description_of(device));

@@ -14,6 +14,7 @@
 #include "common/comm/one_rank.h"
 #include "common/comm/staged_transport.h"
 #include "kernels/matmul.h"
+#include "kernels/runtime/gpu.h"
 
 namespace ladder {
 namespace {
@@ -98,6 +99,7 @@ std::vector<size_t> Job::machine_of() const {
 void Job::connect(const ConnectOptions& options) {
   shares_memory_ = options.shared_memory && node_size() == size();
   select_device(options.device, world_ ? world_->node_rank() : 0);
+  require_code_for(options.device);
   const Sharing sharing = find_sharing(options.device);
   std::unique_ptr<Transport> transport;
   if (!world_) {

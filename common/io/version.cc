@@ -5,6 +5,7 @@
 
 #include "kernels/runtime/check.h"
 #include "kernels/runtime/device.h"
+#include "kernels/runtime/gpu.h"
 
 // Libraries that only some programs are linked with: in all others these addresses are null. Their
 // headers belong to other folders.
@@ -42,7 +43,7 @@ std::string cuda() {
   if (cuda_device_of_build() == DeviceType::emulator) return "emulator";
   int version = 0;
   if (cudaRuntimeGetVersion != nullptr) cudaRuntimeGetVersion(&version);
-  return concat(version / 1000, ".", version % 1000 / 10);
+  return concat(version / 1000, ".", version % 1000 / 10, " for ", gpu_code());
 }
 
 // Returns the first line of what MPI says of itself.

@@ -9,10 +9,13 @@ namespace ladder::emulator {
 namespace {
 
 // CUDA C++ Programming Guide, technical specifications per compute capability; NVIDIA's white
-// papers of the A100 and the H100 (SXM).
-constexpr std::array<DeviceModel, 2> kModels = {{
+// papers of the A100, the H100 (SXM), the V100 and the B200. Builds have no code for a V100, and
+// for a B200 none but PTX.
+constexpr std::array<DeviceModel, 4> kModels = {{
     {"a100", 8, 0, 163 << 10, 108, 1024, 65536, {1024, 1024, 64}, {0x7fffffff, 65535, 65535}},
     {"h100", 9, 0, 227 << 10, 132, 1024, 65536, {1024, 1024, 64}, {0x7fffffff, 65535, 65535}},
+    {"v100", 7, 0, 96 << 10, 80, 1024, 65536, {1024, 1024, 64}, {0x7fffffff, 65535, 65535}},
+    {"b200", 10, 0, 227 << 10, 148, 1024, 65536, {1024, 1024, 64}, {0x7fffffff, 65535, 65535}},
 }};
 
 DeviceModel& model() {
@@ -29,7 +32,8 @@ const DeviceModel& model_named(std::string_view name) {
   for (const DeviceModel& model : kModels) {
     if (model.name == name) return model;
   }
-  throw UserError(concat("LADDER_EMULATOR_DEVICE=", name, ": expected a100, the default, or h100"));
+  throw UserError(
+      concat("LADDER_EMULATOR_DEVICE=", name, ": expected a100, the default, h100, b200 or v100"));
 }
 
 const DeviceModel& device_model() { return model(); }

@@ -22,7 +22,7 @@ struct DeviceModel {
 };
 
 // Returns the model of this process: what the environment variable LADDER_EMULATOR_DEVICE names,
-// a100 (the default, which has less) or h100. Throws UserError if it names another one.
+// a100 (the default, which has less), h100, b200 or v100. Throws UserError if it names another one.
 const DeviceModel& device_model();
 
 // Returns the model with this name. REQUIRES: there is one.

@@ -1,24 +1,46 @@
 #include "kernels/runtime/device.h"
 
+#include <unistd.h>
+
 #include "kernels/runtime/cuda.h"
+#include "kernels/runtime/gpu.h"
 #include "kernels/runtime/host_memory.h"
 
 namespace ladder {
 namespace {
 
+// "NVIDIA H200, compute capability 9.0".
+std::string with_capability(const std::string& name, int major, int minor) {
+  return concat(name, ", compute capability ", major, ".", minor);
+}
+
+cudaDeviceProp properties_of(int number) {
+  cudaDeviceProp properties;
+  cuda_check(cudaGetDeviceProperties(&properties, number), "cudaGetDeviceProperties");
+  return properties;
+}
+
 // The driver's answer to "how many GPUs?". Without a driver CUDA does not set the count.
-struct Gpus {
+int count_gpus(cudaError_t& error) {
   int count = 0;
-  cudaError_t error = cudaSuccess;
-};
+  error = cudaGetDeviceCount(&count);
+  if (error == cudaSuccess) return count;
+  cudaGetLastError();
+  return 0;
+}
 
 Gpus find_gpus() {
   Gpus gpus;
-  gpus.error = cudaGetDeviceCount(&gpus.count);
-  if (gpus.error != cudaSuccess) {
-    cudaGetLastError();
-    gpus.count = 0;
+  cudaError_t error;
+  gpus.count = count_gpus(error);
+  if (gpus.count == 0) {
+    gpus.error = error == cudaSuccess ? "no GPU is visible" : cudaGetErrorString(error);
+    return gpus;
   }
+  const cudaDeviceProp first = properties_of(0);
+  gpus.name = first.name;
+  gpus.major = first.major;
+  gpus.minor = first.minor;
   return gpus;
 }
 
@@ -27,7 +49,9 @@ std::string warning_of_driver() {
   int driver = 0, runtime = 0;
 #if !LADDER_CUDA_EMULATOR
   // CUDA gives the same error for a driver that is too old and for none at all.
-  if (find_gpus().error != cudaErrorInsufficientDriver) return "";
+  cudaError_t error;
+  count_gpus(error);
+  if (error != cudaErrorInsufficientDriver) return "";
   cuda_check(cudaDriverGetVersion(&driver), "cudaDriverGetVersion");
   cuda_check(cudaRuntimeGetVersion(&runtime), "cudaRuntimeGetVersion");
 #endif
@@ -40,11 +64,8 @@ std::string warning_of_driver() {
         "--device cuda: this build has no CUDA; build with bazel build --config=cuda (it needs "
         "nvcc), or use --device cpu, or --device emulator, which runs the CUDA kernels on the CPU");
   }
-  const Gpus gpus = find_gpus();
   const std::string old_driver = warning_of_driver();
-  const std::string why = !old_driver.empty()         ? old_driver
-                          : gpus.error == cudaSuccess ? "no GPU is visible"
-                                                      : cudaGetErrorString(gpus.error);
+  const std::string why = old_driver.empty() ? find_gpus().error : old_driver;
   throw UserError(concat("--device cuda: no usable GPU (", why,
                          "); see nvidia-smi and CUDA_VISIBLE_DEVICES, or use --device cpu"));
 }
@@ -61,12 +82,44 @@ DeviceType cuda_device_of_build() {
 
 size_t num_devices(DeviceType device) {
   if (device == DeviceType::cpu || device != cuda_device_of_build()) return 0;
-  return static_cast<size_t>(find_gpus().count);
+  cudaError_t error;
+  return static_cast<size_t>(count_gpus(error));
+}
+
+ChosenDevice choose_device(DeviceType of_build, const Gpus& gpus, bool has_driver) {
+  if (of_build != DeviceType::cuda) {
+    return {DeviceType::cpu, has_driver ? "auto: this build has no CUDA, though this machine has "
+                                          "NVIDIA's driver; bazel build --config=cuda"
+                                        : ""};
+  }
+  if (gpus.count == 0) return {DeviceType::cpu, "auto: CUDA finds no GPU: " + gpus.error};
+  if (!runs_on(gpu_code(), gpus.major, gpus.minor)) {
+    return {DeviceType::cpu,
+            concat("auto: this build has code for ", gpu_code(), ", not for the first GPU, ",
+                   with_capability(gpus.name, gpus.major, gpus.minor))};
+  }
+  return {DeviceType::cuda,
+          concat("auto: ", gpus.count, gpus.count == 1 ? " GPU is visible" : " GPUs are visible")};
+}
+
+ChosenDevice choose_device() {
+  const bool has_driver = access("/proc/driver/nvidia/version", F_OK) == 0;
+  const DeviceType of_build = cuda_device_of_build();
+  return choose_device(of_build, of_build == DeviceType::cuda ? find_gpus() : Gpus(), has_driver);
+}
+
+void require_code_for(DeviceType device) {
+  if (device == DeviceType::cpu) return;
+  const cudaDeviceProp gpu = properties_of(static_cast<int>(selected_device(device)));
+  if (runs_on(gpu_code(), gpu.major, gpu.minor)) return;
+  throw UserError(concat("--device ", name_of(device), ": this build has code for ", gpu_code(),
+                         ", not for this GPU (", with_capability(gpu.name, gpu.major, gpu.minor),
+                         "); choose another with CUDA_VISIBLE_DEVICES, or use --device cpu"));
 }
 
 DeviceType device_named(const std::string& name) {
   if (name == "cpu") return DeviceType::cpu;
-  if (name == "auto") return num_devices(DeviceType::cuda) > 0 ? DeviceType::cuda : DeviceType::cpu;
+  if (name == "auto") return choose_device().device;
   if (name == "cuda") {
     if (num_devices(DeviceType::cuda) == 0) refuse_cuda();
     return DeviceType::cuda;
@@ -118,10 +171,9 @@ std::string description_of(DeviceType device) {
     return old_driver.empty() ? "cpu" : concat("cpu (warning: ", old_driver, ")");
   }
   if (device == DeviceType::emulator) return "emulator (CUDA kernels on the CPU)";
-  cudaDeviceProp properties;
-  cuda_check(cudaGetDeviceProperties(&properties, static_cast<int>(selected_device(device))),
-             "cudaGetDeviceProperties");
-  return concat("cuda (", properties.name, ")");
+  const cudaDeviceProp gpu = properties_of(static_cast<int>(selected_device(device)));
+  return concat("cuda (", with_capability(gpu.name, gpu.major, gpu.minor),
+                "; this build has code for ", gpu_code(), ")");
 }
 
 size_t free_memory(DeviceType device) {

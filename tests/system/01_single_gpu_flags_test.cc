@@ -48,6 +48,9 @@ TEST_CASE("01: devices that this build or machine does not have name the ways ou
     check_user_error(run_single_gpu({"--model", "nano", "--device", "emulator"},
                                     {.environment = {{"LADDER_EMULATOR_ORDER", "any"}}}),
                      {"LADDER_EMULATOR_ORDER=any", "whole number"});
+    check_user_error(run_single_gpu({"--model", "nano", "--device", "emulator"},
+                                    {.environment = {{"LADDER_EMULATOR_DEVICE", "v100"}}}),
+                     {"this build has code for sm_80", "compute capability 7.0"});
     return;
   }
   check_bad_flags({"--model", "nano", "--device", "emulator"},

@@ -18,7 +18,7 @@ namespace {
 std::smatch version_of(const std::string& path, std::string& text) {
   static const std::regex kLines(
       R"(\S+\nrevision  (unknown|[0-9a-f]{40,}(?:\+changes)?)\ncompiler  (?:g\+\+|clang) [0-9].*\n)"
-      R"(CUDA      (emulator|[0-9]+\.[0-9]+)\n(MPI       .*[0-9].*\n)?(oneDNN    [0-9]+\.[0-9.]+\n)?)");
+      R"(CUDA      (emulator|[0-9]+\.[0-9]+ for [a-z0-9_,]+)\n(MPI       .*[0-9].*\n)?(oneDNN    [0-9]+\.[0-9.]+\n)?)");
   const ProcessResult result = run_process({program_path(path), "--version"});
   CAPTURE(path, result.out, result.err);
   CHECK(result.status == 0);

@@ -155,6 +155,33 @@ has "== pytorch: skipped: python3 has no PyTorch with CUDA"
 has "== ncu: skipped: no ncu (Nsight Compute) here"
 has "== sanitizer: skipped: no compute-sanitizer here"
 
+# GPUs that CUDA_VISIBLE_DEVICES hides do not count; their peak is that of the GPU that is left.
+all_is_well
+fake path/nvidia-smi 'case $* in
+  *=name*) printf "NVIDIA H100 80GB HBM3\nNVIDIA A100-SXM4-80GB\nNVIDIA A100-SXM4-80GB\nNVIDIA T1000\n" ;;
+  *=uuid*) printf "GPU-aa11\nGPU-ab22\nGPU-bb33\nGPU-cc44\n" ;;
+  *=compute_cap*) printf "9.0\n8.0\n8.0\n7.5\n" ;;
+  *=driver_version*) echo 590.1 ;;
+esac'
+fake bundle/lessons/01_single_gpu/01_single_gpu 'printf "revision 1\nCUDA      13.0 for sm_75,sm_90\n"'
+fake bundle/lessons/02_ddp/02_ddp 'echo "02_ddp $*" >>"$FAKES/log"'
+fake bundle/tools/mpirun 'echo "mpirun $2" >>"$FAKES/log"; shift 2; exec "$@"'
+# shown VALUE NUMBER FIRST MFU: so many GPUs are seen, the first with this peak.
+shown() {
+  rm -rf out
+  CUDA_VISIBLE_DEVICES=$1 report 0
+  has "ok      $2 visible: "
+  has "$3" out/steps.txt
+  if (($2 == 1)); then has "== ddp: skipped: one GPU"; else has "mpirun $2" log; fi
+}
+shown 0 1 "of 989 TFLOP/s"
+shown 1,2 2 "of 312 TFLOP/s"
+shown 2,0,-1,1 2 "of 312 TFLOP/s"
+shown 3 1 "no MFU: the peak of NVIDIA T1000 is not known here"
+shown GPU-bb,GPU-aa11 2 "of 312 TFLOP/s"
+shown 0,9,1 1 "of 989 TFLOP/s"
+shown MIG-5 1 "no MFU"
+
 # blocked WHY: nothing of ours runs, and why stands in the report.
 blocked() {
   report 1
@@ -172,6 +199,13 @@ fake path/nvidia-smi 'case $* in *=name*) echo A100 ;; *=driver_version*) echo 5
 blocked "driver 570.172 is too old: CUDA 13 needs 580 or newer"
 fake path/nvidia-smi 'case $* in *=name*) echo A100 ;; *=driver_version*) echo 570.172 ;; *) echo "CUDA Version: 13.0" ;; esac'
 report 0 # cuda-compat
+all_is_well
+for none in "" -1 9 GPU-dd; do
+  CUDA_VISIBLE_DEVICES=$none blocked "no GPU: CUDA_VISIBLE_DEVICES=$none leaves none"
+done
+fake path/nvidia-smi 'case $* in *=name*) echo V100 ;; *=compute_cap*) echo 7.0 ;; *=driver_version*) echo 590.1 ;; esac'
+fake bundle/lessons/01_single_gpu/01_single_gpu 'printf "revision 1\nCUDA      13.0 for sm_80,sm_90\n"'
+blocked "a GPU's compute capability is 7.0, and the programs have code for sm_80,sm_90"
 all_is_well
 fake path/getconf 'echo glibc 2.31'
 blocked "glibc 2.31 is too old: needed is 2.35"

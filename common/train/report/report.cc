@@ -8,6 +8,7 @@
 #include "common/model/family.h"
 #include "common/model/train_choice.h"
 #include "kernels/cudnn_attention.h"
+#include "kernels/runtime/gpu.h"
 #include "kernels/runtime/threads.h"
 
 namespace ladder {
@@ -52,6 +53,14 @@ std::string examples_text(const Corpus& corpus) {
                 with_commas(validation), " for validation), ");
 }
 
+// Describes the run's device, and says why --device auto took it.
+std::string device_text(const RunConfig& config) {
+  const auto flag = config.flags.find("--device");
+  const bool is_auto = flag != config.flags.end() && flag->second.value == "auto";
+  const std::string why = is_auto ? choose_device().why : "";
+  return description_of(config.device) + (why.empty() ? "" : concat(" (", why, ")"));
+}
+
 }  // namespace
 
 std::string flags_text(const RunConfig& config) {
@@ -83,7 +92,7 @@ std::string header_text(const LessonInfo& lesson, const RunConfig& config, const
                  config.tokens_per_step() == 1 ? " token a step\n" : " tokens a step\n");
   const bool is_real = config.simulated.empty();
   text +=
-      concat("  device   ", is_real ? description_of(config.device) : config.simulated, ", ",
+      concat("  device   ", is_real ? device_text(config) : config.simulated, ", ",
              name_of(config.dtype), is_real ? ", " + counted(config.threads, "thread") : "", "\n");
   if (config.attention_kernel == AttentionKernel::cudnn) {
     text += concat("  attention ", CudnnAttention::name(),

@@ -12,6 +12,7 @@
 #include "kernels/cuda/versions/versions.h"
 #include "kernels/elementwise.h"
 #include "kernels/matmul.h"
+#include "kernels/runtime/gpu.h"
 #include "tools/measure/versions/bench.h"
 #include "tools/measure/versions/errors.h"
 #include "tools/programs/small_program.h"
@@ -221,7 +222,9 @@ int run(int argc, char** argv) {
       of_attentions.push_back(sizes_of<4>("--attention", "BxTxNHxHS", text));
     }
     refuse(of_products, of_attentions);
-    select_device(device_named(std::string(name_of(cuda_device_of_build()))), 0);
+    const DeviceType device = device_named(std::string(name_of(cuda_device_of_build())));
+    select_device(device, 0);
+    require_code_for(device);
     Machine machine;
     const std::vector<Rung> small_product = product_rungs(machine, kSmallProduct, true);
     const std::vector<Rung> small_attention = attention_rungs(machine, kSmallAttention, true);
