@@ -6,6 +6,7 @@
 
 #include "common/comm/compressed.h"
 #include "common/comm/device_queue.h"
+#include "common/comm/one_rank.h"
 #include "common/comm/worker.h"
 #include "kernels/runtime/check.h"
 #include "kernels/runtime/clock.h"
@@ -20,14 +21,20 @@ struct Communicator::Task {
 
 Communicator::Communicator(std::unique_ptr<Transport> transport)
     : transport_(std::move(transport)) {
-  if (transport_->queues()) queue_ = std::make_unique<DeviceQueue>(device());
+  if (transport_->queues() && size() > 1) queue_ = std::make_unique<DeviceQueue>(device());
 }
 
 Communicator::~Communicator() {
   if (std::uncaught_exceptions() > 0) give_up();
   worker_.reset();
   // The ledger outlives this group, so it must get the times of what the group still has queued.
-  if (queue_ && account_ != this && !transport_->given_up()) queue_->resolve();
+  try {
+    if (queue_ && account_ != this && !transport_->given_up()) queue_->resolve();
+  } catch (...) {
+    // The device has failed, or a peer: whoever uses the device next is told. What is queued there
+    // must not keep its memory from being freed.
+    give_up();
+  }
   std::erase(account_->axes_, this);
 }
 
@@ -128,7 +135,7 @@ Work Communicator::run_task(Stream& stream, const Task& task, size_t payload, Ca
     call.group_sent_bytes = elements * size_of(request.in.dtype());
   }
   account_->ledger_.add(key_of(request, options.purpose), call);
-  if (queue_ && view.device() == device()) {
+  if (transport_->queues() && view.device() == device()) {
     return run_on_queue(stream, task, payload, options.purpose);
   }
   return run_in_thread(stream, task, options);
@@ -151,6 +158,11 @@ Work Communicator::run_on_queue(Stream& stream, const Task& task, size_t payload
         key, {.busy_seconds = times.busy_seconds, .exposed_seconds = times.exposed_seconds});
     if (account->observer_) account->observer_(key, times.begin, times.end);
   };
+  // A group of one rank mostly has nothing to do. If it has, nobody waits for it.
+  if (size() == 1 && task.compressed == nullptr && OneRank::has_nothing_to_do(request)) {
+    return Work();
+  }
+  if (!queue_) queue_ = std::make_unique<DeviceQueue>(device(), StreamPriority::normal);
   return queue_->start(
       stream,
       [&](Stream& queue) {
@@ -184,10 +196,9 @@ Work Communicator::run_in_thread(Stream& stream, const Task& task, CallOptions o
   ready->record(stream);
   if (!worker_) worker_ = std::make_unique<Worker>(device());
   return worker_->start(
-      request.collective == Collective::send ? Worker::Kind::send : Worker::Kind::other,
-      [this, task, ready, purpose, record] {
+      request.collective == Collective::send ? Worker::Kind::send : Worker::Kind::other, ready,
+      [this, task, purpose, record] {
         check(!transport_->given_up(), "given up after an error");
-        ready->synchronize();
         record(execute_and_observe(task, purpose));
       },
       [record](double waited) { record({.exposed_seconds = waited}); });

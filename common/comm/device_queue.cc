@@ -58,8 +58,7 @@ class DeviceQueue::Operation final : public Work::State {
   bool waited_for_ = false;
 };
 
-// Peers wait for an operation that is late, so it goes before computation that waits for a place.
-DeviceQueue::DeviceQueue(DeviceType device) : stream_(device, StreamPriority::high) {
+DeviceQueue::DeviceQueue(DeviceType device, StreamPriority priority) : stream_(device, priority) {
   origin_->record(stream_);
   origin_->synchronize();
   origin_time_ = Clock::now();

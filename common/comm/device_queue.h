@@ -25,7 +25,9 @@ class DeviceQueue {
   };
   using Report = std::function<void(const Times&)>;
 
-  explicit DeviceQueue(DeviceType device);
+  // Peers wait for an operation that is late, so it goes before computation that waits for a place,
+  // unless the group has one rank and another priority.
+  explicit DeviceQueue(DeviceType device, StreamPriority priority = StreamPriority::high);
 
   // Calls `enqueue` with the queue's stream, which then waits for what is queued on `stream` now.
   // A later resolve() calls `report`.

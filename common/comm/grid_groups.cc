@@ -71,13 +71,6 @@ GridGroups::GridGroups(Communicator& world, const ProcessGrid& grid) {
   }
 }
 
-size_t GridGroups::num_groups(const ProcessGrid& grid) {
-  const auto is_group = [&](Axis axis) { return !is_alone(axis, grid); };
-  const size_t on_pipeline = is_group(Axis::pipeline) ? 1 + grid.pipeline_links : 0;
-  return static_cast<size_t>(std::ranges::count_if(kAxes, is_group)) + on_pipeline +
-         (grid.group(Axis::embedding).size > 1);
-}
-
 size_t GridGroups::staging_elements(const ProcessGrid& grid) {
   size_t elements = 0;
   for (Axis axis : summing_axes(grid)) elements += elements_of(axis, grid);

@@ -37,8 +37,6 @@ class GridGroups {
   // Returns the pipeline's group for a link, one of ProcessGrid::pipeline_links.
   Communicator& pipeline_link(size_t link) { return *pipeline_links_.at(link); }
 
-  // Returns how many groups of several ranks this rank is in.
-  static size_t num_groups(const ProcessGrid& grid);
   // Returns how many elements a staging area for all axes needs (staging.h). Every axis on which
   // ranks sum gets a part of its own, since the axes work at the same time.
   static size_t staging_elements(const ProcessGrid& grid);

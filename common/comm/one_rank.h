@@ -18,6 +18,9 @@ class OneRank final : public Transport {
   Moved execute(const Request& request) override;
   void enqueue(const Request& request, Stream& queue) override;
   std::unique_ptr<Transport> split(size_t color) override;
+
+  // Returns whether the output has the values of the input already.
+  static bool has_nothing_to_do(const Request& request);
 };
 
 // Unconnected has the true rank and size but moves nothing. Rehearsals use it, in a simulation,
@@ -36,9 +39,12 @@ class Unconnected final : public Transport {
   void enqueue(const Request&, Stream&) override {}
   std::unique_ptr<Transport> split(size_t color) override;
   std::unique_ptr<Transport> split_axis(Axis axis, size_t color) override;
+  // Returns how many groups of several ranks split_axis() has made.
+  size_t num_groups() const { return num_groups_; }
 
  private:
   ProcessGrid grid_;
+  size_t num_groups_ = 0;
 };
 
 }  // namespace ladder

@@ -86,6 +86,9 @@ class Event {
   // Returns when the stream has passed the mark. Throws what a WaitCheck throws (device_wait.h).
   // REQUIRES: the event has been recorded.
   void synchronize();
+  // Returns whether the stream has passed the mark. REQUIRES: the event has been recorded, and
+  // there is no simulation.
+  bool has_passed() const;
   // Returns the milliseconds between two marks. REQUIRES: both have been passed, on the same
   // device.
   static double elapsed_ms(const Event& begin, const Event& end);

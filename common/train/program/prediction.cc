@@ -8,7 +8,8 @@ Rehearsal::Rehearsal(const RunConfig& config, const ProcessGrid& grid)
       device_(config.device, "device", 0, no_memory()),
       host_(DeviceType::cpu, "host", 0, host_source_),
       stream_(config.device),
-      world_(std::make_unique<Unconnected>(grid, config.device)),
+      unconnected_(*new Unconnected(grid, config.device)),
+      world_(std::unique_ptr<Transport>(&unconnected_)),
       groups_(world_, grid_),
       ranks_{grid_, world_, &groups_} {}
 
@@ -51,7 +52,8 @@ Prediction predict(const Program& program, const RunConfig& config, const Proces
   const FullTensors full_tensors = rehearsal.full_tensors();
   Tensor checkpoint;
   if (!config.checkpoint.path.empty()) checkpoint = rehearsal.checkpoint_buffer(trainer->stored());
-  Prediction prediction = {rehearsal.device_peak(), rehearsal.host_peak(), {}};
+  Prediction prediction = {
+      rehearsal.device_peak(), rehearsal.host_peak(), {}, rehearsal.num_groups()};
   if (!with_step) return prediction;
   trainer->step();
   prediction.step = rehearsal.traffic();

@@ -15,6 +15,8 @@ namespace ladder {
 struct Prediction {
   MemoryUse device, host;  // peak bytes by category
   TrafficEntries step;     // what a step communicates on each axis, without control traffic
+  // Groups of several ranks along axes of the grid that the rank is in, those of the trainer's too.
+  size_t num_groups = 0;
 };
 
 // The host memory that writing a checkpoint takes. If training goes on meanwhile, it is a copy of
@@ -35,6 +37,7 @@ class Rehearsal {
   Tensor checkpoint_buffer(const std::vector<NamedSlice>& slices);
   MemoryUse device_peak() const { return device_.peak(); }
   MemoryUse host_peak() const { return host_.peak(); }
+  size_t num_groups() const { return unconnected_.num_groups(); }
   // Returns what has been communicated, without control traffic. Where that depends on the data it
   // is the mean over the ranks.
   TrafficEntries traffic() const;
@@ -47,6 +50,7 @@ class Rehearsal {
   LazyMemory host_source_;
   Memory device_, host_;
   Stream stream_;
+  Unconnected& unconnected_;  // the transport of `world_`
   Communicator world_;
   GridGroups groups_;
   RankContext ranks_;

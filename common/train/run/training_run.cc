@@ -104,7 +104,7 @@ TrainingRun::TrainingRun(const Program& program, RunConfig config, const Process
                          Job& job, const Prediction& prediction) {
   const bool is_apart = !config.trace.empty() || !config.dump.empty();
   if (config.device_memory == 0) {
-    const size_t num_groups = program.arrange ? GridGroups::num_groups(grid) : 0;
+    const size_t num_groups = program.arrange ? prediction.num_groups : 0;
     config.device_memory = job.free_device_memory(num_groups + is_apart);
   }
   state_ = std::make_unique<State>(program, std::move(config), grid, job, prediction);
