@@ -34,7 +34,6 @@ struct Launcher {
 constexpr std::array kLaunchers = {
     Launcher{"mpirun", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
     Launcher{"torchrun", "RANK", "WORLD_SIZE", "TORCHELASTIC_RUN_ID"},
-    Launcher{"horovodrun", "HOROVOD_RANK", "HOROVOD_SIZE"},
     Launcher{"MVAPICH's mpirun", "MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE"},
     Launcher{"Flux", "FLUX_TASK_RANK", "FLUX_JOB_SIZE"},
     Launcher{"jsrun", "JSM_NAMESPACE_RANK", "JSM_NAMESPACE_SIZE"},

@@ -19,7 +19,7 @@ class Started final : public Work::State {
   void run(const std::function<void()>& body) {
     std::exception_ptr thrown;
     try {
-      ready_->synchronize();
+      if (ready_) ready_->synchronize();
       const Time begin = Clock::now();
       body();
       busy_seconds_ = seconds_since(begin);
@@ -35,7 +35,7 @@ class Started final : public Work::State {
 
   void wait(Stream& stream) override {
     maybe_delay("told: a task is waited for");
-    const bool is_on_device = stream.device() != DeviceType::cpu;
+    const bool is_on_device = ready_ && stream.device() != DeviceType::cpu;
     Event reached;
     if (is_on_device) reached.record(stream);
     const auto begin = Clock::now();

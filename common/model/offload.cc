@@ -7,7 +7,11 @@ namespace ladder {
 ActivationOffload::ActivationOffload(Memory& host, const Layout& layout, DType dtype, size_t rows,
                                      const SharedActivations& shared, DeviceType device,
                                      size_t num_buffers)
-    : layout_(layout), plan_(shared.offload()), sets_(plan_.num_sets()), copies_(device) {
+    : layout_(layout),
+      plan_(shared.offload()),
+      sets_(plan_.num_sets()),
+      to_host_(device),
+      to_device_(device) {
   const std::vector<ActivationSpec> specs =
       block_activation_specs(dense_sublayers(layout.config()));
   for (size_t block = 0; block < layout.count(OperationKind::block); ++block) {
@@ -25,7 +29,8 @@ ActivationOffload::ActivationOffload(Memory& host, const Layout& layout, DType d
 
 ActivationOffload::~ActivationOffload() {
   try {
-    copies_.synchronize();
+    to_host_.synchronize();
+    to_device_.synchronize();
   } catch (...) {  // the device has failed: whoever uses it next is told
   }
 }
@@ -67,14 +72,14 @@ void ActivationOffload::done(const Use& use, Stream& stream, const Activations& 
   if (!plan_.ends_group(operation.index)) return;
   const size_t group = plan_.group_of(operation.index);
   computed_.record(stream);
-  copies_.wait(computed_);
+  to_host_.wait(computed_);
   for (size_t set = group; set < std::min(group + 2, sets_.size()); ++set) {
     for (const Item& item : sets_[set]) {
       if (plan_.group_of(item.block) != group) continue;
-      copy(copies_, item.host[buffer], activations.tensor(item.block, item.tensor));
+      copy(to_host_, item.host[buffer], activations.tensor(item.block, item.tensor));
     }
   }
-  turn_of(group).copied.record(copies_);
+  turn_of(group).copied.record(to_host_);
   turn_of(group).was_copied = true;
 }
 
@@ -83,12 +88,15 @@ void ActivationOffload::fetch(Stream& stream, const Activations& activations, si
   Turn& turn = turn_of(set);
   if (turn.holds == std::pair(buffer, set)) return;
   computed_.record(stream);
-  copies_.wait(computed_);  // what the place holds is not needed any more
+  to_device_.wait(computed_);  // what the place holds is not needed any more
+  // It has been copied, too, and so has the set that comes: sets with this place were copied to the
+  // host in their order, and each copy back waits for all that were before it.
+  if (turn.was_copied) to_device_.wait(turn.copied);
   for (const Item& item : sets_[set]) {
-    copy(copies_, activations.tensor(item.block, item.tensor), item.host[buffer]);
+    copy(to_device_, activations.tensor(item.block, item.tensor), item.host[buffer]);
   }
   turn.holds = {buffer, set};
-  turn.copied.record(copies_);
+  turn.copied.record(to_device_);
   turn.was_copied = true;
 }
 

@@ -14,7 +14,9 @@
 namespace ladder {
 
 // ActivationOffload has the host memory of the sets of every micro-batch in flight, and a stream
-// for copies. A set is copied while the model computes on the other one (offload_plan.h):
+// for copies in each direction: in a pipeline forward passes copy to the host while backward passes
+// copy back, and the bus takes both at once. A set is copied while the model computes on the other
+// one (offload_plan.h):
 //
 //   compute   forward 0 | forward 1 | forward 2 | ...  | backward 2 | backward 1 | backward 0
 //   copies              | 0 to host | 1 to host | ...  | 1 back     | 0 back     |
@@ -56,7 +58,7 @@ class ActivationOffload {
   const OffloadPlan& plan_;
   std::vector<std::vector<Item>> sets_;
   std::array<Turn, OffloadPlan::kTurns> turns_;
-  Stream copies_;
+  Stream to_host_, to_device_;
   Event computed_;
 };
 

@@ -16,7 +16,7 @@ Range::Range(std::string_view what, std::string_view of) {
 
 Range::Range(const Stream& stream, std::string_view what, std::string_view of) : Range(what, of) {
   observer_ = stream.observer();
-  if (observer_ != nullptr) begin_ = Clock::now();
+  if (observer_ != nullptr) begin_ = Clock::now();  // when the host queues, not when a device runs
 }
 
 Range Range::pass(const Stream& stream, std::string_view what) {

@@ -7,7 +7,9 @@
 #include <vector>
 
 #include "common/comm/communicator.h"
+#include "common/comm/grid_groups.h"
 #include "common/comm/one_rank.h"
+#include "common/virtual/dry_run.h"
 #include "tests/catch.h"
 
 namespace ladder {
@@ -47,6 +49,54 @@ TEST_CASE("Unconnected has a rank and a size, records its calls and moves nothin
   }
   REQUIRE(entries.at({Purpose::control, Collective::barrier}) == Traffic{2, 0});
   for (const auto& [key, traffic] : ranks.group_entries()) CHECK(traffic.moved.bytes == 0);
+}
+
+// A device on which nothing runs, and which can fail.
+struct CountedDevice : DryRun {
+  StreamId add_stream(DeviceType) override { return ++num_streams; }
+  void synchronize_mark(MarkId) override {
+    if (fails) throw Error("the device has failed");
+  }
+  StreamId num_streams = 0;
+  bool fails = false;
+};
+
+TensorView on_device(std::vector<float>& values) {
+  return TensorView(values.data(), DType::fp32, DeviceType::emulator, {values.size()});
+}
+
+TEST_CASE("groups of one rank have no stream on the device before they have something to do") {
+  CountedDevice device;
+  Stream stream(DeviceType::emulator);
+  std::vector<float> x(4), y(4);
+  const ProcessGrid grid = {.data_size = 4, .rank = 1};
+  Communicator world(std::make_unique<Unconnected>(grid, DeviceType::emulator));
+  const size_t before = device.num_streams;
+  GridGroups groups(world, grid);
+  CHECK(device.num_streams == before + 1);  // the data axis has four ranks
+  Communicator& alone = groups[Axis::tensor];
+  REQUIRE(alone.size() == 1);
+  alone.all_reduce(stream, on_device(x), {}).wait(stream);
+  alone.reduce_scatter(stream, on_device(x), on_device(x), {}).wait(stream);
+  CHECK(device.num_streams == before + 1);
+  CHECK(alone.ledger().entries().size() == 2);
+  alone.all_gather(stream, on_device(y), on_device(x), {}).wait(stream);
+  alone.all_gather(stream, on_device(y), on_device(x), {}).wait(stream);
+  CHECK(device.num_streams == before + 2);
+}
+
+TEST_CASE("a device that fails while a group ends does not end the program without a word") {
+  CountedDevice device;
+  Stream stream(DeviceType::emulator);
+  std::vector<float> x(4);
+  const ProcessGrid grid = {.data_size = 4, .rank = 1};
+  Communicator world(std::make_unique<Unconnected>(grid, DeviceType::emulator));
+  auto group = world.split_axis(Axis::data, 0);
+  group->all_reduce(stream, on_device(x), {}).wait(stream);
+  device.fails = true;
+  CHECK_THROWS_WITH(group->ledger(), ContainsSubstring("the device has failed"));
+  group->all_reduce(stream, on_device(x), {}).wait(stream);
+  group.reset();  // its destructor asks for the times
 }
 
 TEST_CASE("one rank alone: every operation is the identity") {

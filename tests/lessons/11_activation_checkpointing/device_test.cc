@@ -1,9 +1,14 @@
 // --recompute and --offload-activations on the device of this build, with ZeRO-3: the bits of none
 // there.
 
-#include "tests/lessons/device.h"
+#include <set>
+
+#include "common/comm/one_rank.h"
+#include "common/virtual/dry_run.h"
+#include "common/virtual/lazy_memory.h"
 #include "lessons/05_zero3/trainer.h"
 #include "tests/catch.h"
+#include "tests/lessons/device.h"
 #include "tests/sample.h"
 
 namespace ladder {
@@ -38,6 +43,33 @@ TEST_CASE("on a device: the bits of none, and memory as predicted") {
       if (all->rank() == 0) require_none(differences(*none, record, {}, config.optimizer));
     }
   }
+}
+
+// A device on which nothing runs. It notes the streams of copies to the host and back.
+struct CopiesOfDevice : DryRun {
+  StreamId add_stream(DeviceType) override { return ++num_streams; }
+  void copy(StreamId stream, const TensorView& to, const ConstTensorView& from) override {
+    if (to.device() == from.device()) return;
+    (to.device() == DeviceType::cpu ? to_host : to_device).insert(stream);
+  }
+  StreamId num_streams = 0;
+  std::set<StreamId> to_host, to_device;
+};
+
+TEST_CASE("activations go to the host and come back on streams of their own") {
+  CopiesOfDevice device;
+  RunConfig config = on_device(equivalence_config(DType::fp32, 12), cuda_device_of_build());
+  config.model.num_layers = 5;
+  config.offload_activations = true;
+  Communicator alone(std::make_unique<OneRank>(config.device));
+  LazyMemory memory;
+  Session<Zero3Trainer> session(config, alone, nullptr, {}, &memory);
+  session.trainer->step();
+  device.to_host.erase(session.stream.simulated());  // which loads tokens
+  device.to_device.erase(session.stream.simulated());
+  REQUIRE(device.to_host.size() == 1);
+  REQUIRE(device.to_device.size() == 1);
+  CHECK(device.to_host != device.to_device);
 }
 
 }  // namespace

@@ -109,5 +109,23 @@ TEST_CASE("experts have homes among the ranks that have them") {
   require_muon<ExpertParallelTrainer>(oracle, config_for(3), 4, flags_with(1, 0), 4);
 }
 
+// A GPU keeps room for the communicators of all of them.
+TEST_CASE("the ranks of a stage are counted among a rank's groups") {
+  const auto num_groups = [](size_t zero_stage, bool is_muon) {
+    RunConfig config = split_config(DType::fp32, 1);
+    if (is_muon) config = with_muon(config);
+    ThreeDFlags flags = {.tensor_parallel_size = 2};
+    flags.pipeline.pipeline_parallel_size = 2;
+    flags.zero.stage = zero_stage;
+    return predict<ThreeDTrainer>(config, flags.arrange(8, 0), flags).num_groups;
+  };
+  // Tensor, data, two of the pipeline and the embedding; and the stage, whose shards of slices have
+  // to come together for Muon.
+  CHECK(num_groups(0, false) == 5);
+  CHECK(num_groups(1, false) == 5);
+  CHECK(num_groups(0, true) == 5);
+  CHECK(num_groups(1, true) == 6);
+}
+
 }  // namespace
 }  // namespace ladder
