@@ -31,15 +31,6 @@ constexpr std::chrono::seconds kTimeToGiveUp(30);
 constexpr size_t kReserveForProducts = size_t{256} << 20;
 constexpr size_t kReserveForCommunicator = size_t{360} << 20;
 
-// Ends this process, which trains for itself what others train for themselves, too.
-[[noreturn]] void refuse_strangers(const Launch& launch) {
-  say_for_all(launch, concat(launch.name, " has started ", launch.size, " processes (",
-                             launch.size_variable, "=", std::getenv(launch.size_variable.c_str()),
-                             ") that do not find each other by MPI; ", launch.way_out,
-                             "; to run one process alone, unset ", launch.size_variable));
-  std::_Exit(2);
-}
-
 }  // namespace
 
 bool Job::is_launched() {
@@ -60,10 +51,17 @@ void Job::join() {
   const Launch launch = find_launch();
   if (launch.size == 1) return;
   setenv("CUDA_MODULE_LOADING", "EAGER", 0);  // 0: the user's value stays
-  if (launch.brings_together) world_.emplace();
+  if (launch.has_server) world_.emplace();
   if (launch.size == 0 || size() == launch.size) return;
   world_.reset();
-  refuse_strangers(launch);
+  const bool is_srun = launch.name == std::string("srun");
+  say_for_all(
+      launch,
+      concat(launch.name, " has started ", launch.size, " processes (", launch.size_variable, "=",
+             std::getenv(launch.size_variable), ") that do not find each other by MPI; use ",
+             is_srun ? "srun --mpi=pmix, or tools/mpirun in the job" : "tools/mpirun",
+             ", or, for one process alone, unset ", launch.size_variable));
+  std::_Exit(2);
 }
 
 Job::Sharing Job::find_sharing(DeviceType device) const {

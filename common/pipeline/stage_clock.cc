@@ -1,21 +1,8 @@
 #include "common/pipeline/stage_clock.h"
 
+#include <algorithm>
+
 namespace ladder {
-
-void StageClock::begin_step() {
-  add_up();
-  ++num_steps_;
-}
-
-const StageTimes& StageClock::times() {
-  add_up();
-  return times_;
-}
-
-StageClock::Span& StageClock::next() {
-  if (num_spans_ == spans_.size()) spans_.emplace_back();
-  return spans_[num_spans_++];
-}
 
 void StageClock::add_up() {
   if (num_spans_ == 0) return;
@@ -24,11 +11,9 @@ void StageClock::add_up() {
     span.end.synchronize();  // the begin was passed before
     const double seconds = 1e-3 * Event::elapsed_ms(span.begin, span.end);
     double& sum = times_.*span.part;
-    if (span.part != &StageTimes::message) {
-      sum += seconds;
-    } else if (sum == 0 || seconds < sum) {
-      sum = seconds;
-    }
+    sum = span.part != &StageTimes::message ? sum + seconds
+          : sum == 0                        ? seconds
+                                            : std::min(sum, seconds);
   }
   num_spans_ = 0;
   if (num_steps_ == 1) times_ = {};

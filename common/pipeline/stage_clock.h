@@ -18,12 +18,16 @@ class StageClock {
 
   // Begins a step. First it adds up what the step before has taken, for which the host waits if
   // that step has not ended yet.
-  void begin_step();
+  void begin_step() {
+    add_up();
+    ++num_steps_;
+  }
   // Calls body(). The part's time is that from the moment when the stream comes to what body()
   // queues until it has done all of it. Parts may be nested. Asynchronous.
   template <class Body>
   void time(double StageTimes::*part, const Body& body) {
-    Span& span = next();
+    if (num_spans_ == spans_.size()) spans_.emplace_back();
+    Span& span = spans_[num_spans_++];
     span.part = part;
     span.begin.record(stream_);
     body();
@@ -31,14 +35,16 @@ class StageClock {
   }
   // Returns the sums over all steps but the first, which is slower since it touches new memory. The
   // host waits for the last step.
-  const StageTimes& times();
+  const StageTimes& times() {
+    add_up();
+    return times_;
+  }
 
  private:
   struct Span {
     Event begin, end;
     double StageTimes::*part = nullptr;
   };
-  Span& next();
   void add_up();
 
   Stream& stream_;

@@ -9,18 +9,19 @@
 namespace ladder {
 namespace {
 
-// "NVIDIA H200, compute capability 9.0".
-std::string with_capability(const std::string& name, int major, int minor) {
-  return concat(name, ", compute capability ", major, ".", minor);
-}
-
-cudaDeviceProp properties_of(int number) {
+cudaDeviceProp properties_of(size_t number) {
   cudaDeviceProp properties;
-  cuda_check(cudaGetDeviceProperties(&properties, number), "cudaGetDeviceProperties");
+  cuda_check(cudaGetDeviceProperties(&properties, static_cast<int>(number)),
+             "cudaGetDeviceProperties");
   return properties;
 }
 
-// The driver's answer to "how many GPUs?". Without a driver CUDA does not set the count.
+// "NVIDIA H200, compute capability 9.0".
+std::string name_of(const cudaDeviceProp& gpu) {
+  return concat(gpu.name, ", compute capability ", gpu.major, ".", gpu.minor);
+}
+
+// Returns the driver's answer to "how many GPUs?". Without a driver CUDA does not set the count.
 int count_gpus(cudaError_t& error) {
   int count = 0;
   error = cudaGetDeviceCount(&count);
@@ -30,18 +31,15 @@ int count_gpus(cudaError_t& error) {
 }
 
 Gpus find_gpus() {
-  Gpus gpus;
   cudaError_t error;
-  gpus.count = count_gpus(error);
-  if (gpus.count == 0) {
-    gpus.error = error == cudaSuccess ? "no GPU is visible" : cudaGetErrorString(error);
-    return gpus;
+  const int count = count_gpus(error);
+  if (count == 0) {
+    return {.why = error == cudaSuccess ? "no GPU is visible" : cudaGetErrorString(error)};
   }
   const cudaDeviceProp first = properties_of(0);
-  gpus.name = first.name;
-  gpus.major = first.major;
-  gpus.minor = first.minor;
-  return gpus;
+  return {.count = count,
+          .name = name_of(first),
+          .has_code = runs_on(gpu_code(), first.major, first.minor)};
 }
 
 // Returns driver_warning() of this machine.
@@ -65,7 +63,7 @@ std::string warning_of_driver() {
         "nvcc), or use --device cpu, or --device emulator, which runs the CUDA kernels on the CPU");
   }
   const std::string old_driver = warning_of_driver();
-  const std::string why = old_driver.empty() ? find_gpus().error : old_driver;
+  const std::string why = old_driver.empty() ? find_gpus().why : old_driver;
   throw UserError(concat("--device cuda: no usable GPU (", why,
                          "); see nvidia-smi and CUDA_VISIBLE_DEVICES, or use --device cpu"));
 }
@@ -86,40 +84,35 @@ size_t num_devices(DeviceType device) {
   return static_cast<size_t>(count_gpus(error));
 }
 
-ChosenDevice choose_device(DeviceType of_build, const Gpus& gpus, bool has_driver) {
+std::optional<std::string> why_cpu(DeviceType of_build, const Gpus& gpus, bool has_driver) {
   if (of_build != DeviceType::cuda) {
-    return {DeviceType::cpu, has_driver ? "auto: this build has no CUDA, though this machine has "
-                                          "NVIDIA's driver; bazel build --config=cuda"
-                                        : ""};
+    return has_driver ? "this machine has NVIDIA's driver, but this build, without --config=cuda, "
+                        "has no CUDA"
+                      : "";
   }
-  if (gpus.count == 0) return {DeviceType::cpu, "auto: CUDA finds no GPU: " + gpus.error};
-  if (!runs_on(gpu_code(), gpus.major, gpus.minor)) {
-    return {DeviceType::cpu,
-            concat("auto: this build has code for ", gpu_code(), ", not for the first GPU, ",
-                   with_capability(gpus.name, gpus.major, gpus.minor))};
-  }
-  return {DeviceType::cuda,
-          concat("auto: ", gpus.count, gpus.count == 1 ? " GPU is visible" : " GPUs are visible")};
+  if (gpus.count == 0) return "CUDA finds no GPU: " + gpus.why;
+  if (gpus.has_code) return std::nullopt;
+  return concat("this build has code for ", gpu_code(), ", not for ", gpus.name);
 }
 
-ChosenDevice choose_device() {
-  const bool has_driver = access("/proc/driver/nvidia/version", F_OK) == 0;
+std::optional<std::string> why_cpu() {
   const DeviceType of_build = cuda_device_of_build();
-  return choose_device(of_build, of_build == DeviceType::cuda ? find_gpus() : Gpus(), has_driver);
+  return why_cpu(of_build, of_build == DeviceType::cuda ? find_gpus() : Gpus(),
+                 access("/proc/driver/nvidia/version", F_OK) == 0);
 }
 
 void require_code_for(DeviceType device) {
   if (device == DeviceType::cpu) return;
-  const cudaDeviceProp gpu = properties_of(static_cast<int>(selected_device(device)));
+  const cudaDeviceProp gpu = properties_of(selected_device(device));
   if (runs_on(gpu_code(), gpu.major, gpu.minor)) return;
-  throw UserError(concat("--device ", name_of(device), ": this build has code for ", gpu_code(),
-                         ", not for this GPU (", with_capability(gpu.name, gpu.major, gpu.minor),
+  throw UserError(concat("--device ", ladder::name_of(device), ": this build has code for ",
+                         gpu_code(), ", not for this GPU (", name_of(gpu),
                          "); choose another with CUDA_VISIBLE_DEVICES, or use --device cpu"));
 }
 
 DeviceType device_named(const std::string& name) {
   if (name == "cpu") return DeviceType::cpu;
-  if (name == "auto") return choose_device().device;
+  if (name == "auto") return why_cpu() ? DeviceType::cpu : DeviceType::cuda;
   if (name == "cuda") {
     if (num_devices(DeviceType::cuda) == 0) refuse_cuda();
     return DeviceType::cuda;
@@ -171,8 +164,7 @@ std::string description_of(DeviceType device) {
     return old_driver.empty() ? "cpu" : concat("cpu (warning: ", old_driver, ")");
   }
   if (device == DeviceType::emulator) return "emulator (CUDA kernels on the CPU)";
-  const cudaDeviceProp gpu = properties_of(static_cast<int>(selected_device(device)));
-  return concat("cuda (", with_capability(gpu.name, gpu.major, gpu.minor),
+  return concat("cuda (", name_of(properties_of(selected_device(device))),
                 "; this build has code for ", gpu_code(), ")");
 }
 

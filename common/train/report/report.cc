@@ -57,8 +57,8 @@ std::string examples_text(const Corpus& corpus) {
 std::string device_text(const RunConfig& config) {
   const auto flag = config.flags.find("--device");
   const bool is_auto = flag != config.flags.end() && flag->second.value == "auto";
-  const std::string why = is_auto ? choose_device().why : "";
-  return description_of(config.device) + (why.empty() ? "" : concat(" (", why, ")"));
+  const std::string why = is_auto ? why_cpu().value_or("a GPU is visible") : "";
+  return description_of(config.device) + (why.empty() ? "" : concat(" (auto: ", why, ")"));
 }
 
 }  // namespace

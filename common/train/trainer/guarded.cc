@@ -32,7 +32,6 @@ void change_to_users_folder() {
 int run_guarded(const LessonInfo& lesson, const std::function<void(Job&)>& body) {
   prepare_standard_streams();
   if (const Launch launch = find_launch(); !lesson.is_distributed && launch.size > 1) {
-    // Rank 0 may run another program, and not say it.
     say_for_all(launch, concat(lesson.name, " runs on one rank, ", launch.name, " started ",
                                launch.size, "; for several ranks take 02_ddp"));
     return 2;

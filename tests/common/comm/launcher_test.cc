@@ -1,6 +1,8 @@
 // Who has started this process, by variables of the environment that are drawn at random.
 #include "common/comm/launcher.h"
 
+#include <algorithm>
+#include <cstdlib>
 #include <random>
 #include <string>
 #include <vector>
@@ -13,11 +15,15 @@ namespace {
 
 using Environment = std::vector<std::string>;
 
+// What a process with these variables, and no others of launchers, would find.
 Launch launch_of(const Environment& environment) {
-  std::vector<const char*> variables;
-  for (const std::string& variable : environment) variables.push_back(variable.c_str());
-  variables.push_back(nullptr);
-  return find_launch(variables.data());
+  clearenv();
+  for (const std::string& variable : environment) {
+    const size_t equals = variable.find('=');
+    REQUIRE(setenv(variable.substr(0, equals).c_str(), variable.substr(equals + 1).c_str(), 1) ==
+            0);
+  }
+  return find_launch();
 }
 
 struct Pair {
@@ -43,7 +49,7 @@ TEST_CASE("a launcher counts if it has told a rank and a size that fit") {
     const auto is = [](const std::string& name, const auto& value) {
       return concat(name, "=", value);
     };
-    Environment environment = {"HOME=/", "WORLD", is(pair.rank, rank), is(pair.size, size)};
+    Environment environment = {"HOME=/", is(pair.rank, rank), is(pair.size, size)};
     if (!pair.also.empty()) environment.push_back(pair.also);
     // Others have left one of theirs behind, or what is no number.
     for (const Pair& other : kPairs) {
@@ -55,9 +61,9 @@ TEST_CASE("a launcher counts if it has told a rank and a size that fit") {
     const Launch launch = launch_of(environment);
     CHECK(launch.size == size);
     CHECK(launch.rank == rank);
-    CHECK(launch.size_variable == pair.size);
+    CHECK(pair.size == launch.size_variable);
     CHECK(launch.is_open_mpi == (&pair == &kPairs[0]));
-    CHECK(launch.brings_together == launch.is_open_mpi);
+    CHECK(launch.has_server == launch.is_open_mpi);
     // Half of it, a size that is none, and a rank that is not below it.
     for (const auto& [name, text] : {std::pair(pair.size, ""),
                                      {pair.rank, ""},
@@ -71,7 +77,7 @@ TEST_CASE("a launcher counts if it has told a rank and a size that fit") {
       if (text[0] != '\0') broken.push_back(is(name, text));
       CAPTURE(name, text);
       CHECK(launch_of(broken).size == 1);
-      CHECK(launch_of(broken).name.empty());
+      CHECK(launch_of(broken).name == nullptr);
     }
   }
 }
@@ -94,27 +100,27 @@ TEST_CASE("of two launchers the one that is nearer counts, and one of several pr
   CHECK(launch_of(both).size == 8);
   CHECK(launch_of({"OMPI_COMM_WORLD_RANK=0", "OMPI_COMM_WORLD_SIZE=1", "RANK=1", "WORLD_SIZE=4",
                    "TORCHELASTIC_RUN_ID=x"})
-            .name == "torchrun");
+            .size_variable == std::string("WORLD_SIZE"));
   CHECK(launch_of({"OMPI_COMM_WORLD_RANK=0", "OMPI_COMM_WORLD_SIZE=1"}).is_open_mpi);
 }
 
 TEST_CASE("MPI is asked only where a server can answer it") {
-  const auto brings_together = [](Environment environment, const Environment& more) {
+  const auto has_server = [](Environment environment, const Environment& more) {
     environment.insert(environment.end(), more.begin(), more.end());
-    return launch_of(environment).brings_together;
+    return launch_of(environment).has_server;
   };
   const Environment slurm = {"SLURM_PROCID=1", "SLURM_STEP_NUM_TASKS=2"};
-  CHECK_FALSE(brings_together(slurm, {}));
-  CHECK_FALSE(brings_together(slurm, {"PMIX_RANK=1", "PMIX_NAMESPACE=n"}));
-  CHECK(brings_together(slurm, {"PMIX_RANK=1", "PMIX_SERVER_URI3=tcp"}));
+  CHECK_FALSE(has_server(slurm, {}));
+  CHECK_FALSE(has_server(slurm, {"PMIX_RANK=1", "PMIX_NAMESPACE=n"}));
+  CHECK(has_server(slurm, {"PMIX_RANK=1", "PMIX_SERVER_URI3=tcp"}));
   const Environment pmi = {"PMI_RANK=1", "PMI_SIZE=2"};
-  CHECK_FALSE(brings_together(pmi, {}));
-  CHECK(brings_together(pmi, {"PMI_FD=7"}));
-  CHECK(brings_together(pmi, {"PMI_PORT=host:1"}));
+  CHECK_FALSE(has_server(pmi, {}));
+  CHECK(has_server(pmi, {"PMI_FD=7"}));
+  CHECK(has_server(pmi, {"PMI_PORT=host:1"}));
   // Open MPI ends by a signal where Flux's library is missing.
-  CHECK_FALSE(brings_together(pmi, {"PMI_FD=7", "FLUX_JOB_ID=1"}));
-  CHECK_FALSE(brings_together(pmi, {"FLUX_JOB_ID=1", "FLUX_PMI_LIBRARY_PATH=/no/such"}));
-  CHECK(brings_together(pmi, {"FLUX_JOB_ID=1", "FLUX_PMI_LIBRARY_PATH=/"}));
+  CHECK_FALSE(has_server(pmi, {"PMI_FD=7", "FLUX_JOB_ID=1"}));
+  CHECK_FALSE(has_server(pmi, {"FLUX_JOB_ID=1", "FLUX_PMI_LIBRARY_PATH=/no/such"}));
+  CHECK(has_server(pmi, {"FLUX_JOB_ID=1", "FLUX_PMI_LIBRARY_PATH=/"}));
   // PMIx tells no size: its server does, or a rank that is not the first.
   CHECK(launch_of({"PMIX_RANK=0", "PMIX_SERVER_URI3=tcp"}).size == 0);
   CHECK(launch_of({"PMIX_RANK=3", "PMIX_NAMESPACE=n"}).size == 4);

@@ -41,23 +41,18 @@ TEST_CASE("code runs on GPUs of its kind, and PTX on newer ones") {
   CHECK_FALSE(runs_on("", 9, 0));
 }
 
-TEST_CASE("--device auto says what it takes and why") {
-  const Gpus good = {.count = 2, .error = "", .name = "NVIDIA H100", .major = 9, .minor = 0};
-  const auto says = [](const ChosenDevice& chosen, DeviceType device, const std::string& why) {
-    CHECK(chosen.device == device);
-    CHECK_THAT(chosen.why, ContainsSubstring(why));
+TEST_CASE("--device auto says why it takes the CPU") {
+  const Gpus good = {.count = 2, .name = "NVIDIA H100", .has_code = true};
+  CHECK_FALSE(why_cpu(DeviceType::cuda, good, true));
+  const auto says = [](const std::optional<std::string>& why, const std::string& text) {
+    REQUIRE(why);
+    CHECK_THAT(*why, ContainsSubstring(text));
   };
-  says(choose_device(DeviceType::cuda, good, true), DeviceType::cuda, "auto: 2 GPUs are visible");
-  Gpus old = good;
-  old.name = "Tesla V100";
-  old.major = 7;
-  says(choose_device(DeviceType::cuda, old, true), DeviceType::cpu,
-       "not for the first GPU, Tesla V100, compute capability 7.0");
-  const Gpus failed = {.count = 0, .error = "unspecified launch failure", .name = ""};
-  says(choose_device(DeviceType::cuda, failed, true), DeviceType::cpu,
+  says(why_cpu(DeviceType::cuda, {.count = 1, .name = "Tesla V100"}, true), "not for Tesla V100");
+  says(why_cpu(DeviceType::cuda, {.why = "unspecified launch failure"}, true),
        "finds no GPU: unspecified launch failure");
-  says(choose_device(DeviceType::emulator, {}, true), DeviceType::cpu, "has no CUDA");
-  CHECK(choose_device(DeviceType::emulator, {}, false).why.empty());  // nothing else to choose
+  says(why_cpu(DeviceType::emulator, {}, true), "has no CUDA");
+  CHECK(why_cpu(DeviceType::emulator, {}, false) == "");  // nothing else to choose
 }
 
 TEST_CASE("a GPU that the build has no code for is refused before anything runs there") {
