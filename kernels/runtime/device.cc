@@ -30,30 +30,30 @@ int count_gpus(cudaError_t& error) {
   return 0;
 }
 
-Gpus find_gpus() {
-  cudaError_t error;
-  const int count = count_gpus(error);
-  if (count == 0) {
-    return {.why = error == cudaSuccess ? "no GPU is visible" : cudaGetErrorString(error)};
-  }
-  const cudaDeviceProp first = properties_of(0);
-  return {.count = count,
-          .name = name_of(first),
-          .has_code = runs_on(gpu_code(), first.major, first.minor)};
-}
-
 // Returns driver_warning() of this machine.
 std::string warning_of_driver() {
   int driver = 0, runtime = 0;
 #if !LADDER_CUDA_EMULATOR
-  // CUDA gives the same error for a driver that is too old and for none at all.
-  cudaError_t error;
-  count_gpus(error);
-  if (error != cudaErrorInsufficientDriver) return "";
   cuda_check(cudaDriverGetVersion(&driver), "cudaDriverGetVersion");
   cuda_check(cudaRuntimeGetVersion(&runtime), "cudaRuntimeGetVersion");
 #endif
   return driver_warning(driver, runtime);
+}
+
+Gpus find_gpus() {
+  cudaError_t error;
+  cudaDeviceProp first;
+  const int count = count_gpus(error);
+  if (count > 0) error = cudaGetDeviceProperties(&first, 0);
+  cudaGetLastError();                          // clears what the next launch would report
+  if (error == cudaErrorInsufficientDriver) {  // or none at all
+    if (const std::string old = warning_of_driver(); !old.empty()) return {.why = old};
+  }
+  if (error != cudaSuccess) return {.why = cudaGetErrorString(error)};
+  if (count == 0) return {.why = "no GPU is visible"};
+  return {.count = count,
+          .name = name_of(first),
+          .has_code = runs_on(gpu_code(), first.major, first.minor)};
 }
 
 [[noreturn]] void refuse_cuda() {
@@ -62,9 +62,7 @@ std::string warning_of_driver() {
         "--device cuda: this build has no CUDA; build with bazel build --config=cuda (it needs "
         "nvcc), or use --device cpu, or --device emulator, which runs the CUDA kernels on the CPU");
   }
-  const std::string old_driver = warning_of_driver();
-  const std::string why = old_driver.empty() ? find_gpus().why : old_driver;
-  throw UserError(concat("--device cuda: no usable GPU (", why,
+  throw UserError(concat("--device cuda: no usable GPU (", find_gpus().why,
                          "); see nvidia-smi and CUDA_VISIBLE_DEVICES, or use --device cpu"));
 }
 
@@ -159,10 +157,7 @@ std::string driver_warning(int driver_version, int runtime_version) {
 }
 
 std::string description_of(DeviceType device) {
-  if (device == DeviceType::cpu) {
-    const std::string old_driver = warning_of_driver();
-    return old_driver.empty() ? "cpu" : concat("cpu (warning: ", old_driver, ")");
-  }
+  if (device == DeviceType::cpu) return "cpu";
   if (device == DeviceType::emulator) return "emulator (CUDA kernels on the CPU)";
   return concat("cuda (", name_of(properties_of(selected_device(device))),
                 "; this build has code for ", gpu_code(), ")");
