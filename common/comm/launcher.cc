@@ -48,7 +48,8 @@ size_t number_in(const char* name) {
 // Returns whether there is a server of PMIx, whose address has a variable for each version, or one
 // of PMI.
 bool has_server() {
-  for (const char* const* variable = environ; *variable != nullptr; ++variable) {
+  // After clearenv() there is no list.
+  for (char** variable = environ; variable != nullptr && *variable != nullptr; ++variable) {
     if (std::string_view(*variable).starts_with("PMIX_SERVER_URI")) return true;
   }
   // In a job of Flux's, Open MPI asks Flux's library alone, and crashes without it.
