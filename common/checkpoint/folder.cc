@@ -132,8 +132,9 @@ std::vector<int64_t> checkpoints_in(const std::string& path) {
 std::vector<std::string> checkpoints_at(const std::string& path) {
   const std::string folder = without_slashes(path);
   if (!is_folder(folder)) throw UserError(concat(folder, ": there is no such folder"));
+  std::error_code error;
   if (step_of_checkpoint(fs::path(folder).filename()) ||
-      fs::exists(concat(folder, "/", kIndexFile))) {
+      fs::exists(concat(folder, "/", kIndexFile), error)) {
     return {folder};
   }
   std::vector<std::string> paths;
@@ -237,7 +238,8 @@ std::string CheckpointFolder::remove(const std::string& name) const {
 void CheckpointFolder::note_begun(const std::set<std::string>& paths) {
   if (paths.empty()) return;
   const std::string name = concat(path_, "/", kBegun);
-  if (fs::exists(name) && begun().empty()) {
+  std::error_code error;
+  if (fs::exists(name, error) && begun().empty()) {
     throw UserError(concat(name, ": is there, and no run has written it; move it away"));
   }
   PartialFile file(name);

@@ -169,7 +169,9 @@ ProcessGrid parse_layout(const Json& json, const JsonPath& reader) {
   return grid;
 }
 
-std::map<std::string, ScalarValue> parse_scalars(const Json& json, const JsonPath& reader) {
+// At least `least_updates` updates of the parameters have been made.
+std::map<std::string, ScalarValue> parse_scalars(const Json& json, int64_t least_updates,
+                                                 const JsonPath& reader) {
   std::map<std::string, ScalarValue> scalars;
   if (!json.is_object()) reader.refuse("\"scalars\": expected an object");
   for (const auto& [name, value] : json.items()) {
@@ -189,7 +191,7 @@ std::map<std::string, ScalarValue> parse_scalars(const Json& json, const JsonPat
     const std::string end = most == INT64_MAX ? "" : concat(" to the step, ", most);
     reader.refuse(quoted_name(name), ": expected an integer from ", least, end);
   };
-  check_count("updates", 0, check_count("step", 1, INT64_MAX));
+  check_count("updates", least_updates, check_count("step", 1, INT64_MAX));
   return scalars;
 }
 
@@ -286,7 +288,8 @@ CheckpointIndex parse_index(std::string_view text, const std::string& path) {
   index.model = parse_model(reader.at(json, "model"), reader.in("model"));
   index.layout = parse_layout(reader.at(json, "layout"), reader.in("layout"));
   index.dtype = reader.float_dtype(json, "dtype");
-  index.scalars = parse_scalars(reader.at(json, "scalars"), reader);
+  const bool skips = index.dtype == DType::fp16;  // steps whose gradients overflow
+  index.scalars = parse_scalars(reader.at(json, "scalars"), skips ? 0 : 1, reader);
   const Json& settings = reader.at(json, "settings");
   if (!settings.is_object()) reader.refuse("\"settings\": expected an object");
   for (const auto& [name, value] : settings.items()) {

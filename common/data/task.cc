@@ -5,6 +5,7 @@
 #include "common/data/king_james.h"
 #include "common/io/file.h"
 #include "common/io/printable.h"
+#include "common/io/text.h"
 #include "kernels/runtime/check.h"
 #include "kernels/runtime/target.h"
 
@@ -30,7 +31,7 @@ class TaskReader {
 
   Examples read() {
     const std::string text = named_file();
-    for_lines(text, [this](std::string_view line, size_t number) {
+    for_lines(without_mark(text), [this](std::string_view line, size_t number) {
       number_ = number;
       add(line);
     });

@@ -19,6 +19,12 @@
 namespace ladder {
 namespace {
 
+// Throws Error, with what the system says, if a call has failed.
+void require(bool is_done, const char* call) {
+  if (is_done) return;
+  throw Error(concat("no other program can be run: ", call, ": ", std::strerror(errno)));
+}
+
 // Blocks SIGINT and SIGTERM while it lives, so that they can be read from a descriptor.
 class BlockedSignals {
  public:
@@ -28,7 +34,7 @@ class BlockedSignals {
     sigaddset(&blocked_, SIGTERM);
     sigprocmask(SIG_BLOCK, &blocked_, &before_);
     arrived_ = Descriptor(signalfd(-1, &blocked_, SFD_CLOEXEC));
-    check(arrived_.is_open(), "signalfd failed");
+    require(arrived_.is_open(), "signalfd");
   }
   ~BlockedSignals() { sigprocmask(SIG_SETMASK, &before_, nullptr); }
   BlockedSignals(const BlockedSignals&) = delete;
@@ -99,7 +105,7 @@ int attend(pid_t child, int error_pipe, int signals, Lines& lines) {
 
 int exit_status(pid_t child) {
   int status = 0;
-  while (waitpid(child, &status, 0) < 0) check(errno == EINTR, "waitpid failed");
+  while (waitpid(child, &status, 0) < 0) require(errno == EINTR, "waitpid");
   return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
@@ -109,10 +115,10 @@ ChildEnd run_child(const std::vector<std::string>& argv,
                    const std::function<bool(const std::string& line)>& keeps) {
   const BlockedSignals signals;
   int ends[2], starts[2];  // the child's standard error; errno if it cannot start
-  check(pipe2(ends, O_CLOEXEC) == 0 && pipe2(starts, O_CLOEXEC) == 0, "pipe2 failed");
+  require(pipe2(ends, O_CLOEXEC) == 0 && pipe2(starts, O_CLOEXEC) == 0, "pipe2");
   Descriptor reads(ends[0]), writes(ends[1]), started(starts[0]), fails(starts[1]);
   const pid_t parent = getpid(), child = fork();
-  check(child >= 0, "fork failed");
+  require(child >= 0, "fork");
   if (child == 0) {
     become(argv, writes.number(), signals.before(), parent);
     const int error = errno;
@@ -123,7 +129,7 @@ ChildEnd run_child(const std::vector<std::string>& argv,
   int error = 0;
   if (read(started.number(), &error, sizeof error) == sizeof error) {
     exit_status(child);
-    fail(concat(argv[0], ": cannot be started: ", std::strerror(error)));
+    throw UserError(concat(argv[0], ": cannot be started: ", std::strerror(error)));
   }
   ChildEnd end;
   {

@@ -18,7 +18,8 @@ struct ChildEnd {
 //
 // SIGINT and SIGTERM do not end this process meanwhile: the program gets SIGTERM instead. (If a
 // terminal has sent the signal, the program has got it already.) If this process is killed, the
-// program gets SIGTERM, too. Throws Error if the program cannot be started. REQUIRES: this process
+// program gets SIGTERM, too. Throws UserError if there is no such program, and
+// Error if the system refuses a process. REQUIRES: this process
 // has no other threads that take signals.
 ChildEnd run_child(const std::vector<std::string>& argv,
                    const std::function<bool(const std::string& line)>& keeps);

@@ -23,7 +23,8 @@ void LockedFolder::make() {
   for (fs::path at = path_; !at.empty() && !fs::exists(at, error); at = at.parent_path()) {
     missing.push_back(at);
   }
-  if (fs::is_symlink(path_) && !fs::exists(path_)) refuse("it is a link that leads nowhere");
+  if (fs::is_symlink(path_, error) && !fs::exists(path_, error))
+    refuse("it is a link that leads nowhere");
   fs::create_directories(path_, error);
   if (error) refuse(concat("cannot be written: ", error.message()));
   made_.insert(made_.end(), missing.begin(), missing.end());

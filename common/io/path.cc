@@ -73,6 +73,7 @@ std::optional<int> standard_stream_of(const struct stat& status) {
 std::string whole_path(const std::string& path) {
   std::error_code error;
   const fs::path target = fs::absolute(without_links(without_slashes(path)), error);
+  if (error) return path;  // the present folder is gone
   const fs::path whole = fs::weakly_canonical(target, error);
   return error ? target.lexically_normal() : whole;
 }
@@ -81,6 +82,21 @@ std::string identity_of(const std::string& path) {
   struct stat status;
   if (stat(path.c_str(), &status) == 0) return concat(status.st_dev, ":", status.st_ino);
   return whole_path(path);
+}
+
+void check_apart(const NamedFile& output, const NamedFile& other) {
+  if (output.path.empty() || other.path.empty()) return;
+  if (identity_of(output.path) != identity_of(other.path)) return;
+  throw UserError(concat(output.flag, " ", output.path, " and ", other.flag, " ", other.path,
+                         " are the same file; give the output a name of its own"));
+}
+
+std::string make_temporary_folder(const std::string& name, const char* parent) {
+  const bool is_named = parent != nullptr && *parent != '\0';
+  std::string path = concat(is_named ? parent : "/tmp", "/", name, ".XXXXXX");
+  if (mkdtemp(path.data()) != nullptr) return path;
+  throw UserError(concat(is_named ? concat("TMPDIR ", parent) : "/tmp",
+                         ": no folder can be made in it: ", std::strerror(errno)));
 }
 
 }  // namespace ladder

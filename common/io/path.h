@@ -3,6 +3,7 @@
 
 #include <sys/stat.h>
 
+#include <cstdlib>
 #include <optional>
 #include <string>
 
@@ -58,6 +59,20 @@ auto named_by(const char* flag, Body body) {
     throw FileError(named(error));
   }
 }
+
+// A path and the flag that gives it, such as "--metrics". If the path is empty there is no file.
+struct NamedFile {
+  const char* flag;
+  std::string path;
+};
+
+// Throws a UserError that names both flags if they give the same file, under whatever name.
+void check_apart(const NamedFile& output, const NamedFile& other);
+
+// Makes a folder in `parent`, which TMPDIR names by default, or else in /tmp. Returns its path, of
+// which the last part begins with `name`. Throws UserError if that is not possible.
+std::string make_temporary_folder(const std::string& name,
+                                  const char* parent = std::getenv("TMPDIR"));
 
 // Returns the absolute path of the file that `path` leads to, without links as far as it exists.
 std::string whole_path(const std::string& path);

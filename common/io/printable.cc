@@ -1,7 +1,10 @@
 #include "common/io/printable.h"
 
 #include <algorithm>
+#include <filesystem>
+#include <new>
 #include <nlohmann/json.hpp>
+#include <system_error>
 
 #include "kernels/runtime/check.h"
 
@@ -82,6 +85,22 @@ std::string quoted_name(std::string_view name) {
   const bool cut = name.size() > kMaxBytes;
   const std::string shown(name.substr(0, kMaxBytes));
   return Json(cut ? shown + "..." : shown).dump(-1, ' ', true, Json::error_handler_t::replace);
+}
+
+std::string said(const std::exception& error) {
+  if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr) {
+    return "the system refused memory for what is not counted in any category, such as texts and "
+           "lists; this machine, or a limit (ulimit -v, a container's), has too little for this "
+           "run";
+  }
+  if (const auto* file = dynamic_cast<const std::filesystem::filesystem_error*>(&error)) {
+    return concat(file->path1().string(), ": ", file->code().message());
+  }
+  if (const auto* refusal = dynamic_cast<const std::system_error*>(&error)) {
+    return concat("the system refused a thread: ", refusal->code().message());
+  }
+  const bool is_json = dynamic_cast<const nlohmann::json::exception*>(&error) != nullptr;
+  return is_json ? "a value in JSON is of another kind than it should be" : error.what();
 }
 
 }  // namespace ladder

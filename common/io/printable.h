@@ -2,6 +2,7 @@
 // would obey the control characters in it.
 #pragma once
 
+#include <exception>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -24,5 +25,10 @@ std::string listed(const std::vector<std::string>& items, std::string_view separ
 // Returns a name from a file for messages: in double quotes, in printable ASCII, cut after 100
 // bytes.
 std::string quoted_name(std::string_view name);
+
+// Returns what is wrong, as messages say it. What the standard library or the one for JSON throws
+// has the names of their functions in its text; here only the path, and what the system says, are
+// left of it.
+std::string said(const std::exception& error);
 
 }  // namespace ladder

@@ -48,9 +48,12 @@ std::string index_of(const std::string& path) {
   const fs::path folder = path;
   if (!fs::is_directory(folder, error) || fs::exists(folder / kModel, error)) return "";
   if (fs::exists(folder / kIndex, error)) return folder / kIndex;
+  const auto has = [&](const char* name) { return fs::exists(folder / name, error); };
   throw UserError(concat(path, ": the folder has neither ", kModel, " nor ", kIndex,
-                         fs::exists(folder / "pytorch_model.bin", error)
+                         has("pytorch_model.bin") || has("pytorch_model.bin.index.json")
                              ? "; load its pytorch_model.bin in transformers and save it anew"
+                         : has("adapter_config.json")
+                             ? "; it has adapters, which are for --init-adapter"
                              : "; to start from one file in it, name the file"));
 }
 

@@ -89,7 +89,8 @@ class HeaderHandler {
   }
   bool number_integer(int64_t value) { return wrong_value(std::to_string(value)); }
   bool number_float(double, const std::string& text) { return wrong_value(text.substr(0, 40)); }
-  bool null() { return wrong_value("null"); }
+  // The safetensors package takes this for no metadata.
+  bool null() { return (section_ == Section::header && name_ == kMetadata) || wrong_value("null"); }
   bool boolean(bool value) { return wrong_value(value ? "true" : "false"); }
   bool binary(std::vector<uint8_t>&) { return wrong_value("binary data"); }
   bool parse_error(size_t position, const std::string&, const std::exception&) {

@@ -4,7 +4,9 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <cstdlib>
 #include <sstream>
+#include <string_view>
 
 namespace ladder {
 
@@ -12,6 +14,11 @@ size_t terminal_width(int descriptor) {
   winsize size = {};
   const bool is_known = ioctl(descriptor, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
   return is_known ? size.ws_col : 80;
+}
+
+bool replaces_lines(int descriptor) {
+  const char* const kind = std::getenv("TERM");
+  return isatty(descriptor) != 0 && (kind == nullptr || std::string_view(kind) != "dumb");
 }
 
 namespace {

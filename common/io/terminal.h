@@ -12,6 +12,10 @@ namespace ladder {
 // terminal does not say.
 size_t terminal_width(int descriptor);
 
+// Returns whether a descriptor goes to a terminal on which a line can replace another: not on
+// those that call themselves dumb, such as an editor's.
+bool replaces_lines(int descriptor);
+
 // Wraps lines longer than `width` at spaces. In a table row, continuation lines are indented to the
 // last column, which starts after the row's last double space. A word longer than a line is not
 // broken.

@@ -46,6 +46,11 @@ std::vector<std::string> words_of(const std::string& text) {
   return {std::istream_iterator<std::string>(in), {}};
 }
 
+std::string_view without_mark(std::string_view text) {
+  constexpr std::string_view kMark = "\xef\xbb\xbf";
+  return text.substr(text.starts_with(kMark) ? kMark.size() : 0);
+}
+
 std::vector<std::string> items_of(const std::string& list) {
   std::vector<std::string> items(1);
   for (const char c : list) {

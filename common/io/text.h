@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace ladder {
@@ -20,6 +21,8 @@ std::string clock_text(double seconds);
 
 // Returns what blanks and line breaks separate: "--steps 2" becomes "--steps", "2".
 std::vector<std::string> words_of(const std::string& text);
+// Returns the text without the byte order mark that some editors write before it.
+std::string_view without_mark(std::string_view text);
 // Splits a list at its commas: "1,,2" becomes "1", "" and "2".
 std::vector<std::string> items_of(const std::string& list);
 

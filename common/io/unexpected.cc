@@ -141,4 +141,31 @@ std::string unexpected_text(const CLI::App& app) {
                 "; see --help");
 }
 
+void refuse_empty(int argc, const char* const* argv) {
+  for (int i = 1; i < argc; ++i) {
+    const std::string_view word = argv[i], before = argv[i - 1];
+    const bool has_nothing = word.starts_with("--") && word.find('=') == word.size() - 1;
+    if (!word.empty() && !has_nothing) continue;
+    const std::string_view flag = has_nothing ? word.substr(0, word.size() - 1) : before;
+    throw UserError(flag.starts_with("--") ? concat(flag, ": its value is empty; see --help")
+                                           : "an argument is empty; see --help");
+  }
+}
+
+std::string fault_text(const CLI::App& app, const CLI::ParseError& error) {
+  const std::string text = error.what(), flag = text.substr(0, text.find(": "));
+  const std::string too_many = ": At Most 1 required but received ", other = "Could not convert";
+  if (text.ends_with(" missing")) return flag + ": its value is missing";
+  if (text.starts_with(flag + too_many)) {
+    return concat(flag, ": given ", text.substr(flag.size() + too_many.size()),
+                  " times, expected once");
+  }
+  if (flag != other) return text;
+  const size_t name = other.size() + 2, value = text.find(" = ", name);
+  const CLI::Option* const option = app.get_option_no_throw(text.substr(name, value - name));
+  const bool is_switch = option != nullptr && option->get_expected_max() == 0;
+  return concat(text.substr(name, value - name), ": '", text.substr(value + 3),
+                is_switch ? "' is neither true nor false" : "' is no value for it");
+}
+
 }  // namespace ladder

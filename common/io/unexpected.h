@@ -1,4 +1,5 @@
-// Says what a command line has that no flag takes, and what was probably meant.
+// Says in our words what is wrong with a command line: what no flag takes, and what was probably
+// meant; values that are empty, missing or of another kind.
 #pragma once
 
 #include <string>
@@ -17,5 +18,12 @@ std::string meant_flag(const CLI::App& app, const std::string& name);
 // --lr; did you mean --learning-rate?". Where there is nothing to suggest, it ends with "see
 // --help". REQUIRES: the app was parsed, and has arguments left over.
 std::string unexpected_text(const CLI::App& app);
+
+// Throws a UserError that names the flag if an argument is empty, as in `--init ""` or `--init=`:
+// it would mean "none", but is more likely a shell variable that is not set.
+void refuse_empty(int argc, const char* const* argv);
+
+// Returns what is wrong with a flag's value, which `error` says in the words of CLI11.
+std::string fault_text(const CLI::App& app, const CLI::ParseError& error);
 
 }  // namespace ladder

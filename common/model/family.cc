@@ -21,8 +21,8 @@ bool read_number(T& number, const std::string& text) {
 }
 
 template <size_t ModelConfig::*member, size_t most>
-constexpr auto size_choice(const char* name, const char* help) {
-  return FamilyChoice{name, help, "a whole number from 1",
+constexpr auto size_choice(const char* name, const char* help, const char* expected) {
+  return FamilyChoice{name, help, expected,
                       [](const ModelConfig& c) { return c.*member == 0 ? "" : concat(c.*member); },
                       [](ModelConfig& c, const std::string& value) {
                         return read_number(c.*member, value) && c.*member > 0 && c.*member <= most;
@@ -31,7 +31,7 @@ constexpr auto size_choice(const char* name, const char* help) {
 
 template <double ModelConfig::*member>
 constexpr auto number_choice(const char* name, const char* help) {
-  return FamilyChoice{name, help, "a number above 0",
+  return FamilyChoice{name, help, "a number above 0 that fp64 holds",
                       [](const ModelConfig& c) {
                         return c.*member == ModelConfig().*member ? "" : shortest_text(c.*member);
                       },
@@ -92,9 +92,10 @@ bool set_scaling(ModelConfig& config, const std::string& text) {
 
 constexpr std::array kChoices = {
     size_choice<&ModelConfig::key_value_heads, 10'000>(
-        "key-value-heads", "Heads of k and v, each shared by as many of q [the heads]"),
-    size_choice<&ModelConfig::head_size, 100'000>("head-size",
-                                                  "Elements of a head [hidden / heads]"),
+        "key-value-heads", "Heads of k and v, each shared by as many of q [the heads]",
+        "a whole number from 1 to 10000"),
+    size_choice<&ModelConfig::head_size, 100'000>(
+        "head-size", "Elements of a head [hidden / heads]", "a whole number from 1 to 100000"),
     named_choice<&ModelConfig::norm, kNorms>("norm", "layernorm or rmsnorm [layernorm]",
                                              "layernorm or rmsnorm"),
     number_choice<&ModelConfig::norm_epsilon>("norm-epsilon",
@@ -106,7 +107,9 @@ constexpr std::array kChoices = {
                                             "The base of rotary positions' frequencies [10000]"),
     FamilyChoice{"rope-scaling",
                  "none, or llama3:FACTOR,LOW,HIGH,POSITIONS with Llama 3's four numbers [none]",
-                 "none, or llama3: and four numbers", scaling_text, set_scaling},
+                 "none, or llama3:FACTOR,LOW,HIGH,POSITIONS with FACTOR and LOW above 0, LOW below "
+                 "HIGH, and a whole number of POSITIONS from 1",
+                 scaling_text, set_scaling},
     named_choice<&ModelConfig::mlp, kMlps>("mlp", "gelu or swiglu [gelu]", "gelu or swiglu"),
     named_choice<&ModelConfig::biases, kBiases>(
         "biases", "The linear layers that have one: all, qkv or none [all]", "all, qkv or none"),

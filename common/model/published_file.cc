@@ -29,7 +29,7 @@ size_t PublishedFile::size(const char* key, std::optional<size_t> missing) const
   const nlohmann::json value = json_.value(key, nlohmann::json());
   if (!json_.contains(key)) refuse(key, "missing");
   if (!value.is_number_unsigned() || value < 1 || value > kMaxSize) {
-    refuse(key, concat(shown(value), ", expected a whole number from 1"));
+    refuse(key, concat(shown(value), ", expected a whole number from 1 to ", kMaxSize));
   }
   return value;
 }

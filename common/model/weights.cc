@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <limits>
 #include <set>
 #include <vector>
@@ -135,7 +136,14 @@ WeightsFile::WeightsFile(const std::string& path, const Layout& layout, const ch
 }
 
 WeightsFile WeightsFile::of_adapters(const std::string& folder, const Layout& layout) {
-  return {concat(folder, "/", kAdapterWeights), layout, kInitAdapter};
+  const std::string file = concat(folder, "/", kAdapterWeights),
+                    old = folder + "/adapter_model.bin";
+  std::error_code error;
+  if (!std::filesystem::exists(file, error) && std::filesystem::exists(old, error)) {
+    throw UserError(concat(kInitAdapter, " ", folder, ": the folder has no ", kAdapterWeights,
+                           "; load its adapter_model.bin in peft and save it anew"));
+  }
+  return {file, layout, kInitAdapter};
 }
 
 bool WeightsFile::has_only_adapters() const { return flag_ == std::string_view(kInitAdapter); }

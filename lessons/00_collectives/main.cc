@@ -1,5 +1,6 @@
 #include <CLI/CLI.hpp>
 
+#include "common/io/path.h"
 #include "common/io/standard_streams.h"
 #include "common/train/flags/alike.h"
 #include "common/train/flags/command_line.h"
@@ -26,6 +27,8 @@ int run_collectives(int argc, const char* const* argv) {
       return;
     }
     require_same_flags(job, app);
+    check_apart({"--draw", flags.draw}, {"--config", file.path});
+    check_apart({"--draw", flags.draw}, {kSaveFlag, saved_path(app)});
     if (job.rank() == 0) {
       save_flags(app);
       print(file.note);

@@ -93,7 +93,6 @@ void CollectiveFlags::add_to(CLI::App& app) {
       ->excludes(show_flag)
       ->excludes(network_flag);
   app.add_option("--draw", draw, "File: times and fitted costs as SVG")
-      ->check(path())
       ->excludes(show_flag)
       ->excludes(network_flag);
 }

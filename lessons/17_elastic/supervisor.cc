@@ -1,7 +1,5 @@
 #include "lessons/17_elastic/supervisor.h"
 
-#include <stdlib.h>
-
 #include <algorithm>
 #include <array>
 #include <optional>
@@ -9,6 +7,7 @@
 #include <string_view>
 
 #include "common/checkpoint/folder.h"
+#include "common/io/path.h"
 #include "common/io/printable.h"
 #include "common/io/standard_streams.h"
 #include "common/schedule/cut.h"
@@ -65,7 +64,6 @@ void SupervisorFlags::add_to(CLI::App& app) {
       ->check(whole(0, 1'000'000))
       ->group(group);
   app.add_option("--mpirun", mpirun, "Program that starts ranks; tools/run gives its own [mpirun]")
-      ->check(path())
       ->group(group);
 }
 
@@ -92,9 +90,7 @@ Supervisor::Supervisor(Options& options, const SupervisorFlags& flags,
   if (app.count("--micro-batch-size") == 0) config_.micro_batch_size = 0;
   check_failures(failures_, layout().world_size(), config_.optimizer.num_steps);
   options.save_as_given();
-  std::string name = fs::temp_directory_path() / "17_elastic.XXXXXX";
-  if (mkdtemp(name.data()) == nullptr) fail(name + ": this folder cannot be made");
-  scratch_ = name;
+  scratch_ = make_temporary_folder("17_elastic");
   if (config_.checkpoint.path.empty()) {
     config_.checkpoint.path = scratch_ / "checkpoints";
     if (app.count("--keep") == 0) config_.checkpoint.keep = 2;
@@ -168,13 +164,14 @@ RanksEnd Supervisor::run_ranks(const ProcessGrid& layout) {
   const fs::path step_file = scratch_ / "steps";
   fs::remove(step_file);
   RanksEnd end;
-  end.mpirun = run_child(command(layout), [&](const std::string& line) {
+  const auto keeps = [&](const std::string& line) {
     const auto lost = lost_rank(line);
     if (!lost) return line.starts_with("error: ended by signal ");  // the status says so, too
     end.lost.push_back(lost->first);
     end.lost_signal = lost->second;
     return true;
-  });
+  };
+  end.mpirun = named_by("--mpirun", [&] { return run_child(command(layout), keeps); });
   const std::vector<int64_t> steps = read_steps(step_file, layout.world_size());
   const bool knows_rank = !end.lost.empty() && end.lost[0] < steps.size();
   end.step = knows_rank ? steps[end.lost[0]] : std::ranges::max(steps);

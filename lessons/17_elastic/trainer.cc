@@ -16,7 +16,6 @@ void ElasticTrainer::Flags::add_to(CLI::App& app) {
       ->group(group);
   add_failures(app, failures, group);
   app.add_option("--step-file", step_file, "File: ranks write to it in which step they are")
-      ->check(path())
       ->group(group);
   // Other defaults than the other lessons have.
   const auto set_default = [&](const char* flag, auto value, const std::string& text) {

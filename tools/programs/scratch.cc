@@ -5,6 +5,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "common/io/path.h"
 #include "kernels/runtime/check.h"
 
 namespace ladder {
@@ -12,9 +13,7 @@ namespace fs = std::filesystem;
 
 Scratch::Scratch() {
   const char* const folder = std::getenv("TEST_TMPDIR");
-  std::string name = (folder != nullptr ? fs::path(folder) : fs::temp_directory_path()) / "XXXXXX";
-  check(mkdtemp(name.data()) != nullptr, "cannot make a folder for the test's files");
-  path_ = name;
+  path_ = folder != nullptr ? make_temporary_folder("s", folder) : make_temporary_folder("ladder");
 }
 
 Scratch::~Scratch() {

@@ -24,6 +24,7 @@ void enter_users_folder() {
 
 int run(CLI::App& app, int argc, char** argv, const std::function<int()>& body) {
   add_version_flag(app);
+  refuse_empty(argc, argv);
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp&) {
@@ -32,7 +33,7 @@ int run(CLI::App& app, int argc, char** argv, const std::function<int()>& body) 
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return app.exit(error);
     if (!app.remaining(true).empty()) throw UserError(unexpected_text(app));
-    throw UserError(concat(error.what(), "; see --help"));
+    throw UserError(fault_text(app, error) + "; see --help");
   }
   enter_users_folder();
   return body();
@@ -42,7 +43,7 @@ int run(CLI::App& app, int argc, char** argv, const std::function<int()>& body) 
 
 int run_small_program(CLI::App& app, int argc, char** argv, const std::function<int()>& body) {
   const auto say = [&](const std::exception& error) {
-    std::cerr << app.get_name() << ": " << one_line(error.what()) << "\n";
+    std::cerr << app.get_name() << ": " << one_line(said(error)) << "\n";
   };
   try {
     return run(app, argc, argv, body);

@@ -74,7 +74,7 @@ std::vector<Input> inputs_of(const RunConfig& config, const Corpus& corpus) {
 }
 
 // Returns a text that only this file of this machine has. It changes when the file is written.
-std::string identity_of(const std::string& path) {
+std::string stamp_of(const std::string& path) {
   struct stat status;
   if (stat(path.c_str(), &status) != 0) return "?";
   return concat(path, " ", status.st_dev, " ", status.st_ino, " ", status.st_size, " ",
@@ -149,7 +149,7 @@ void require_same_inputs(const Job& job, const RunConfig& config, const Corpus& 
   if (job.size() == 1) return;
   const std::vector<Input> inputs = inputs_of(config, corpus);
   std::string identities;
-  for (const Input& input : inputs) identities += identity_of(input.path);
+  for (const Input& input : inputs) identities += stamp_of(input.path);
   const bool one_machine = job.node_size() == job.size();
   if (one_machine && job.all_same(identities)) return;
   std::vector<Setting> settings = {

@@ -1,13 +1,19 @@
 #include "common/train/flags/command_line.h"
 
 #include <algorithm>
+#include <cctype>
 #include <fstream>
+#include <iterator>
 #include <limits>
+#include <map>
+#include <memory>
+#include <sstream>
 
 #include "common/io/file.h"
 #include "common/io/path.h"
 #include "common/io/printable.h"
 #include "common/io/terminal.h"
+#include "common/io/text.h"
 #include "common/io/unexpected.h"
 #include "common/io/version.h"
 #include "common/train/flags/validators.h"
@@ -32,7 +38,6 @@ void require_decimal(CLI::App& app) {
 // file of any size into memory.
 std::string flags_file_fault(std::string& path) {
   constexpr size_t kMaxBytes = 1 << 20;
-  if (path.empty()) return "the path is empty";
   try {
     const size_t size = InputFile(path).size();
     if (size > kMaxBytes) return concat(path, ": ", size, " bytes are too many for flags");
@@ -42,22 +47,67 @@ std::string flags_file_fault(std::string& path) {
   return "";
 }
 
-// Says in clearer words what CLI11 says of a flag that has no value or is given twice.
-std::string flag_fault(const std::string& text) {
-  const std::string flag = text.substr(0, text.find(": "));
-  const std::string too_many = ": At Most 1 required but received ";
-  if (text.ends_with(" missing")) return flag + ": its value is missing";
-  if (!text.starts_with(flag + too_many)) return text;
-  return concat(flag, ": given ", text.substr(flag.size() + too_many.size()),
-                " times, expected once");
+// Reads a file of flags as CLI11 does, which takes any text for the name of a flag.
+class FlagsFormat : public CLI::ConfigBase {
+ public:
+  // Throws ConfigError if a line cannot give a flag, or gives an empty value.
+  std::vector<CLI::ConfigItem> from_config(std::istream& in) const override {
+    const std::string all(std::istreambuf_iterator<char>(in), {}), text(without_mark(all));
+    std::istringstream lines(text), again(text);
+    std::string line;
+    bool is_in_list = false;
+    for (size_t number = 1; std::getline(lines, line); ++number) {
+      const std::string code = trimmed(line.substr(0, line.find('#')));
+      if (!is_in_list && !code.empty() && code[0] != ';') {
+        is_in_list = value_in(code, number).starts_with('[');
+      }
+      is_in_list = is_in_list && !code.ends_with(']');
+    }
+    return CLI::ConfigBase::from_config(again);
+  }
+  // Returns "--config FILE, line 3: " for a flag or its name; an empty text if no line gives it.
+  std::string place_of(const std::string& name, const std::string& path) const {
+    const auto found = numbers_.find(without_dashes(name));
+    if (found == numbers_.end()) return "";
+    return concat("--config ", path, ", line ", found->second, ": ");
+  }
+
+ private:
+  static std::string trimmed(std::string text) { return CLI::detail::trim(text); }
+  static std::string without_dashes(const std::string& name) {
+    return name.substr(name.starts_with("--") ? 2 : 0);
+  }
+  std::string value_in(const std::string& code, size_t number) const {
+    const size_t equals = std::min(code.find('='), code.size());
+    const std::string name = trimmed(code.substr(0, equals)), value = code.substr(equals);
+    const auto is_part = [](unsigned char c) { return std::isalnum(c) || c == '-' || c == '_'; };
+    if (name.empty() || !std::ranges::all_of(name, is_part)) {
+      throw CLI::ConfigError(concat("line ", number, " is ", quoted_name(code),
+                                    ", expected one such as `steps = 100`"));
+    }
+    numbers_.insert({without_dashes(name), number});
+    if (value.empty()) return "";
+    const std::string given = trimmed(value.substr(1));
+    if (!given.empty() && given != "\"\"" && given != "''" && given != "[]") return given;
+    throw CLI::ConfigError(concat("line ", number, ": the value of ", name, " is empty"));
+  }
+
+  mutable std::map<std::string, size_t> numbers_;  // of the lines, by the names that they give
+};
+
+bool is_given(const std::string& flag, int argc, const char* const* argv) {
+  return std::any_of(argv, argv + argc, [&](const std::string& word) {
+    return word == flag || word.starts_with(flag + "=");
+  });
 }
 
 // Says in clearer words what CLI11 says of the file of --config, which it calls an INI.
-std::string config_fault(const CLI::App& app, const std::string& path, const std::string& text) {
+std::string config_fault(const CLI::App& app, const FlagsFormat& format, const std::string& path,
+                         const std::string& text) {
   const std::string unknown = "INI was not able to parse ";
   if (!text.starts_with(unknown)) return concat("--config ", path, ": ", text, "; see --help");
   const std::string name = text.substr(unknown.size()), meant = meant_flag(app, name);
-  return concat("--config ", path, ": no such flag: ", name,
+  return concat(format.place_of(name, path), "no such flag: ", name,
                 meant.empty() ? "; see --help" : concat("; did you mean ", meant, "?"));
 }
 
@@ -78,10 +128,7 @@ std::string note_of(const CLI::App& app, const std::string& path, int argc,
   std::string used, overruled;
   for (const CLI::ConfigItem& item : app.get_config_formatter()->from_config(in)) {
     const std::string flag = "--" + item.name;
-    const bool is_given = std::any_of(argv, argv + argc, [&](const std::string& word) {
-      return word == flag || word.starts_with(flag + "=");
-    });
-    std::string& list = is_given ? overruled : used;
+    std::string& list = is_given(flag, argc, argv) ? overruled : used;
     list += concat(list.empty() ? "" : ", ", item.name);
   }
   return concat("  flags    from ", one_line(path), ": ", used.empty() ? "none" : one_line(used),
@@ -95,10 +142,19 @@ FlagsFile parse_command_line(CLI::App& app, int argc, const char* const* argv) {
   CLI::Option* const config =
       app.set_config("--config", "", "Read flags from this file: lines such as `steps = 100`")
           ->check(CLI::Validator(flags_file_fault, ""));
-  app.add_option(kSaveFlag, "Write the flags of this run to a file for --config")->check(path());
+  app.add_option(kSaveFlag, "Write the flags of this run to a file for --config");
   app.allow_config_extras(CLI::config_extras_mode::error);
+  const auto format = std::make_shared<FlagsFormat>();
+  app.config_formatter(format);
   add_version_flag(app);
   require_decimal(app);
+  refuse_empty(argc, argv);
+  // What is wrong with a value that the file gives is said with its line.
+  const auto placed = [&](const std::string& text) {
+    const std::string flag = text.substr(0, text.find_first_of(": "));
+    if (config->empty() || is_given(flag, argc, argv)) return text;
+    return format->place_of(flag, config->as<std::string>()) + text;
+  };
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp&) {
@@ -108,7 +164,7 @@ FlagsFile parse_command_line(CLI::App& app, int argc, const char* const* argv) {
   } catch (const CLI::Success&) {  // a flag's value asks for a text
     throw;
   } catch (const CLI::ConfigError& error) {
-    throw UserError(config_fault(app, config->as<std::string>(), error.what()));
+    throw UserError(config_fault(app, *format, config->as<std::string>(), error.what()));
   } catch (const CLI::ExtrasError&) {
     throw UserError(unexpected_text(app));
   } catch (const CLI::ParseError& error) {
@@ -116,7 +172,9 @@ FlagsFile parse_command_line(CLI::App& app, int argc, const char* const* argv) {
     const bool has_unknown_flag = std::ranges::any_of(
         app.remaining(true), [](const std::string& word) { return word.starts_with('-'); });
     if (!app.get_allow_extras() && has_unknown_flag) throw UserError(unexpected_text(app));
-    throw UserError(flag_fault(error.what()) + "; see --help");
+    throw UserError(placed(fault_text(app, error)) + "; see --help");
+  } catch (const UserError& error) {
+    throw UserError(placed(error.what()));
   }
   if (config->empty()) return {};
   const std::string path = config->as<std::string>();

@@ -1,12 +1,12 @@
 #include "common/train/flags/inputs.h"
 
+#include <array>
 #include <charconv>
 #include <filesystem>
 #include <span>
 
 #include "common/data/encode.h"
 #include "common/data/task.h"
-#include "common/io/path.h"
 #include "common/io/printable.h"
 #include "common/io/safetensors_files.h"
 #include "common/model/adapter_config.h"
@@ -156,6 +156,24 @@ std::vector<std::string> init_files(const RunConfig& config) {
       named_by("--init", [&] { return files_of_tensors(config.init); });
   const std::string published = published_config_of(config);
   if (!published.empty()) files.push_back(published);
+  return files;
+}
+
+std::vector<NamedFile> files_beside(const RunConfig& config) {
+  constexpr std::array kNames = {
+      "config.json",     "generation_config.json",  "tokenizer.json",    "tokenizer_config.json",
+      "tokenizer.model", "special_tokens_map.json", "added_tokens.json", "vocab.json",
+      "merges.txt",      "chat_template.jinja"};
+  std::vector<NamedFile> files;
+  std::error_code error;
+  const bool is_folder = std::filesystem::is_directory(config.init, error);
+  const std::filesystem::path tokenizer = config.tokenizer;
+  for (const char* name : kNames) {
+    if (is_folder) files.push_back({"--init", concat(config.init, "/", name)});
+    if (!config.tokenizer.empty()) {
+      files.push_back({"--tokenizer", tokenizer.parent_path() / name});
+    }
+  }
   return files;
 }
 

@@ -9,6 +9,7 @@
 #include "common/checkpoint/index.h"
 #include "common/data/corpus.h"
 #include "common/data/tokenizer.h"
+#include "common/io/path.h"
 #include "common/train/trainer/config.h"
 
 namespace ladder {
@@ -50,6 +51,10 @@ std::string published_config_of(const RunConfig& config);
 // its index and its config.json. There are none without --init. Throws UserError if the folder has
 // no weights, or a damaged index.
 std::vector<std::string> init_files(const RunConfig& config);
+
+// Returns the files of a model that may lie in the folder of --init or beside --tokenizer: a run
+// reads some of them, and others are the model's, too. They need not be there.
+std::vector<NamedFile> files_beside(const RunConfig& config);
 
 // Returns the two files in the folder of --init-adapter. There are none without.
 std::vector<std::string> adapter_files(const RunConfig& config);

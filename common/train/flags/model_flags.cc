@@ -74,13 +74,11 @@ void ModelFlags::add_to(CLI::App& app, RunConfig& config) {
   app.add_option("--init", config.init,
                  "Start from the weights in this safetensors file, dump, or folder of "
                  "transformers, whose config.json has the sizes")
-      ->check(path())
       ->group("Model");
   app.add_option(
          "--init-adapter", config.init_adapter,
          "With --init: start from the adapters in this folder of Hugging Face's peft, whose "
          "adapter_config.json has the values of --lora-*")
-      ->check(path())
       ->group("Model");
   app.add_option(
          "--train", train_,
@@ -105,7 +103,6 @@ void ModelFlags::add_to(CLI::App& app, RunConfig& config) {
          "--task", config.task,
          "File of examples, one a line, in place of --data: prompt<TAB>answer, of which the "
          "answer is learned, or with --labels label<TAB>text")
-      ->check(path())
       ->group("Training");
 }
 
@@ -215,8 +212,12 @@ const ModelPreset& ModelFlags::resolve(RunConfig& config) const {
   config.model.labels = labels;
   check_config(config.model);
   if (!file.empty() && preset_->count() > 0) {
-    named_by(concat("--model ", config.model_name, ": --init").c_str(),
-             [&] { require_same_model(file, config.model); });
+    named_by(concat("--model ", config.model_name, ": --init").c_str(), [&] {
+      ModelConfig compared =
+          config.model;  // its experts are known later; weights are compared, too
+      compared.experts = read_published_config(file).experts;
+      require_same_model(file, compared);
+    });
   }
   if (!config.init_adapter.empty() && config.init.empty()) {
     throw UserError(

@@ -13,23 +13,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A path and the flag that gives it, such as "--metrics". If the path is empty there is no file.
-struct NamedFile {
-  const char* flag;
-  std::string path;
-};
-
 std::string text_of(const NamedFile& file) { return concat(file.flag, " ", file.path); }
-
-void check_apart(const NamedFile& output, const NamedFile& other) {
-  if (identity_of(output.path) != identity_of(other.path)) return;
-  throw UserError(concat(text_of(output), " and ", text_of(other),
-                         " are the same file; give the output a name of its own"));
-}
 
 // Throws UserError if the file has a name that a dump will have.
 void check_outside(const std::string& dump, const NamedFile& file) {
-  const fs::path target = fs::absolute(without_links(file.path));
+  const fs::path target = whole_path(file.path);
   if (!step_of_dump(target.filename().string())) return;
   if (identity_of(target.parent_path()) != identity_of(dump)) return;
   throw UserError(concat(text_of(file), " lies where --dump ", dump,
@@ -46,7 +34,7 @@ void check_outside_checkpoints(const std::string& folder, const NamedFile& outpu
 
 // Throws UserError if another output is one of the event files of --tensorboard.
 void check_no_event_file(const std::string& folder, const NamedFile& output) {
-  const fs::path target = fs::absolute(without_links(output.path));
+  const fs::path target = whole_path(output.path);
   if (!is_event_file(target.filename().string())) return;
   if (identity_of(target.parent_path()) != identity_of(folder)) return;
   throw UserError(concat(text_of(output), " would be an event file of --tensorboard ", folder,
@@ -57,7 +45,7 @@ void check_no_event_file(const std::string& folder, const NamedFile& output) {
 // end.
 void check_outside_export(const std::string& folder, const NamedFile& output) {
   const std::string identity = identity_of(folder);
-  const fs::path target = fs::absolute(without_links(output.path));
+  const fs::path target = whole_path(output.path);
   for (fs::path at = target.parent_path(); at != at.parent_path(); at = at.parent_path()) {
     if (identity_of(at) != identity) continue;
     throw UserError(concat(text_of(output), " lies in the folder of --export ", folder,
@@ -106,6 +94,7 @@ void check_distinct(const RunConfig& config, const Corpus& corpus) {
                                    {"--task", config.task},
                                    {"--tokenizer", config.tokenizer}};
   for (const std::string& path : init_files(config)) inputs.push_back({"--init", path});
+  for (const NamedFile& file : files_beside(config)) inputs.push_back(file);
   for (const std::string& path : adapter_files(config)) inputs.push_back({"--init-adapter", path});
   for (const std::string& path : corpus.files()) inputs.push_back({data_flag(config), path});
   check_outputs(config, inputs);

@@ -49,8 +49,7 @@ void Options::Raw::add_training_flags(CLI::App& app) {
       "A text file (bytes are tokens), a token shard, a folder of .bin shards, or a pattern in "
       "quotes ('shards/*.bin'); several with commas. They are read in the order given, those of a "
       "folder or pattern sorted by name; the order is part of the run [built-in King James text]")
-      ->join(',')  // a file of flags splits at commas
-      ->check(path());
+      ->join(',');  // a file of flags splits at commas
   add("--global-batch-size", config.global_batch_size,
       "Sequences in an optimizer step [16, or the ranks that share them]")
       ->check(whole(1, 100'000'000));
@@ -84,23 +83,17 @@ void Options::Raw::add_output_flags(CLI::App& app) {
   add("--evaluate-batches", config.evaluate_batches, "Global batches in an evaluation [4]")
       ->check(whole(1, 1'000'000));
   add("--dump", config.dump,
-      "Folder: after every step loss, gradients, parameters and moments as safetensors")
-      ->check(path());
+      "Folder: after every step loss, gradients, parameters and moments as safetensors");
   add("--metrics", config.metrics,
-      "File or pipe: one JSON object a step, there as soon as the step is done")
-      ->check(path());
+      "File or pipe: one JSON object a step, there as soon as the step is done");
   add("--tensorboard", config.tensorboard,
-      "Folder: event files for TensorBoard: loss, speed, memory, communication, samples")
-      ->check(path());
-  add("--trace", config.trace, "File: timeline of all ranks, for Perfetto or chrome://tracing")
-      ->check(path());
+      "Folder: event files for TensorBoard: loss, speed, memory, communication, samples");
+  add("--trace", config.trace, "File: timeline of all ranks, for Perfetto or chrome://tracing");
   add("--draw", config.draw,
       "File: SVG of what ranks do when: a pipeline's schedule, or the simulated step with --device "
-      "virtual. FILE.csv: the schedule as PyTorch's pipelining reads it")
-      ->check(path());
+      "virtual. FILE.csv: the schedule as PyTorch's pipelining reads it");
   add("--export", config.export_to,
-      "New folder: at the end the model, as transformers opens it (AutoModelForCausalLM)")
-      ->check(path());
+      "New folder: at the end the model, as transformers opens it (AutoModelForCausalLM)");
   add("--peak-flops", config.peak_flops, "FLOP/s of one rank's device, to report mfu [unknown]")
       ->check(real(0, 1e30, true));
 }
@@ -112,7 +105,6 @@ void Options::Raw::add_checkpoint_flags(CLI::App& app) {
       app.add_option("--checkpoint", checkpoint.path,
                      "Folder: all that training needs to go on, after the last step and every so "
                      "many before")
-          ->check(path())
           ->group(group);
   const auto needs_folder = [&](CLI::Option* option) { option->needs(folder)->group(group); };
   needs_folder(app.add_option("--checkpoint-every", checkpoint.every,

@@ -21,16 +21,14 @@ void SamplingFlags::add_to(CLI::App& app, RunConfig& config) {
       ->check(whole(0, 1'000'000));
   add("--prompt", config.prompt,
       "Text for samples to continue. With token shards and no --tokenizer: token numbers, such as "
-      "'73 110' [a line break; with shards the end-of-text token, or else their first token]")
-      ->check(path("the text is empty"));
+      "'73 110' [a line break; with shards the end-of-text token, or else their first token]");
   add("--temperature", config.temperature, "Of sampling; 0 = the likeliest token [0.8]")
       ->check(real(0, 100));
   add("--top-k", config.top_k, "Sample among the k likeliest; 0 = all [40]")
       ->check(whole(0, 100'000'000));
   add("--tokenizer", config.tokenizer,
       "A byte-level BPE's tokenizer.json: samples from token shards, and prompts, are text "
-      "[numbers]")
-      ->check(path());
+      "[numbers]");
 }
 
 void SamplingFlags::resolve(RunConfig& config, size_t default_tokens) const {

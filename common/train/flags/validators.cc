@@ -58,11 +58,6 @@ CLI::Validator real(double least, double most, bool exclusive) {
       "");
 }
 
-CLI::Validator path(const char* fault) {
-  return CLI::Validator([fault](std::string& text) { return text.empty() ? fault : std::string(); },
-                        "");
-}
-
 CLI::Validator byte_size() {
   return CLI::Validator(
       [](std::string& text) {

@@ -17,9 +17,6 @@ CLI::Validator decimal();
 CLI::Validator whole(int64_t least, int64_t most);
 // Accepts a finite number from `least` (or above it, if exclusive) to `most`.
 CLI::Validator real(double least, double most, bool exclusive = false);
-// Accepts a path that is not empty. An empty one would mean "none", but is more likely a shell
-// variable that is not set. `fault` says so.
-CLI::Validator path(const char* fault = "the path is empty");
 
 // Accepts a number of bytes, such as 64MiB, and turns it into the plain number. It is given to
 // transform(), which keeps what a validator makes of a value.

@@ -43,8 +43,8 @@ struct TrainingRun::State {
         host_memory(DeviceType::cpu, "host", config.host_memory, host_memory_for(config.device)),
         stream(config.device),
         staging_elements(needs_staging() ? GridGroups::staging_elements(grid) : 0),
-        // Under mpirun every rank has a terminal, so isatty() alone says nothing.
-        on_terminal(!Job::is_launched() && isatty(STDOUT_FILENO) != 0) {
+        // Under mpirun every rank has a terminal, so that alone says nothing.
+        on_terminal(!Job::is_launched() && replaces_lines(STDOUT_FILENO)) {
     prediction.device[Category::communication] += staging_elements * size_of(config.accumulation());
   }
 

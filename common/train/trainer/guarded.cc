@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include <cstdlib>
-#include <new>
 
 #include "common/comm/launcher.h"
 #include "common/io/printable.h"
@@ -12,10 +11,6 @@
 
 namespace ladder {
 namespace {
-
-constexpr const char* kOutOfHostMemory =
-    "the system refused memory for what is not counted in any category, such as texts and lists; "
-    "this machine, or a limit (ulimit -v, a container's), has too little for this run";
 
 // `bazel run` starts programs in a folder of its own. This changes back to the user's folder before
 // anything else happens, so that relative paths mean what the user expects.
@@ -70,8 +65,7 @@ void end_ranks(Job& job, const std::exception& error, const std::function<void()
 }
 
 std::string failure_text(const Job& job, const std::exception& error) {
-  const bool is_memory = dynamic_cast<const std::bad_alloc*>(&error) != nullptr;
-  return printable(concat("error: ", job.prefix(), is_memory ? kOutOfHostMemory : error.what()));
+  return printable(concat("error: ", job.prefix(), said(error)));
 }
 
 }  // namespace ladder

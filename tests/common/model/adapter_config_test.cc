@@ -152,7 +152,7 @@ TEST_CASE("targets are layers of a block, by the names that peft knows") {
   }
   CHECK(fault({{"r", 13}}) ==
         "--lora-rank 13: attn.c_attn has 12 inputs and 36 outputs; take at most 12");
-  CHECK(fault({{"r", 0}}) == "r is 0, expected a whole number from 1");
+  CHECK(fault({{"r", 0}}) == "r is 0, expected a whole number from 1 to 1000000000");
 }
 
 // Writes adapters of the model into a folder, each with so many rows and columns more.

@@ -9,6 +9,8 @@
 #include <sstream>
 
 #include "common/io/dump_name.h"
+#include "common/io/file.h"
+#include "common/io/json_file.h"
 #include "kernels/runtime/check.h"
 #include "tools/course/grader/dumps.h"
 
@@ -20,7 +22,9 @@ constexpr double kTolerance = 1e-11;
 std::vector<nlohmann::json> steps_of(const Outcome& outcome) {
   std::ifstream in(outcome.folder + "/metrics.jsonl");
   std::vector<nlohmann::json> steps;
-  for (std::string line; std::getline(in, line);) steps.push_back(nlohmann::json::parse(line));
+  for (std::string line; std::getline(in, line);) {
+    steps.push_back(parse_json_object(line, concat("metrics.jsonl, line ", steps.size() + 1)));
+  }
   return steps;
 }
 
@@ -125,7 +129,7 @@ std::string more_bytes_sent(const Outcome& learner, const Outcome& lesson) {
   const nlohmann::json ours = steps_of(learner).back()["collectives"];
   const nlohmann::json theirs = steps_of(lesson).back()["collectives"];
   for (const auto& [name, figures] : ours.items()) {
-    const uint64_t seen = figures["calls"];
+    const uint64_t seen = figures.at("calls");
     const uint64_t most = theirs.contains(name) ? theirs[name]["calls"].get<uint64_t>() : 0;
     if (!is_control(name) && seen > most) {
       return concat(name, ": ", seen, " calls in a step, ", most, " would do");
@@ -151,19 +155,20 @@ std::string other_calls(const Outcome& learner, const Outcome& lesson) {
 // On every rank, does some span of `computation` begin while one of `communication` lasts?
 bool overlaps(const Outcome& outcome, size_t num_ranks, const std::string& communication,
               const std::string& computation) {
-  std::ifstream in(outcome.folder + "/trace.json");
-  const nlohmann::json trace = nlohmann::json::parse(in);
+  const nlohmann::json trace =
+      parse_json_object(read_file(outcome.folder + "/trace.json"), "trace.json");
+  const nlohmann::json& spans = trace.at("traceEvents");
   std::map<size_t, std::vector<double>> begins;  // of computation, by rank
-  for (const auto& span : trace["traceEvents"]) {
-    const std::string name = span["name"];
-    if (name.ends_with(computation)) begins[span["pid"]].push_back(span["ts"]);
+  for (const auto& span : spans) {
+    const std::string name = span.at("name");
+    if (name.ends_with(computation)) begins[span.at("pid")].push_back(span.at("ts"));
   }
   std::map<size_t, bool> found;
-  for (const auto& span : trace["traceEvents"]) {
-    if (span["name"] != communication) continue;
-    const double begin = span["ts"], end = begin + span["dur"].get<double>();
-    for (double time : begins[span["pid"]]) {
-      if (begin < time && time < end) found[span["pid"]] = true;
+  for (const auto& span : spans) {
+    if (span.at("name") != communication) continue;
+    const double begin = span.at("ts"), end = begin + span.at("dur").get<double>();
+    for (double time : begins[span.at("pid")]) {
+      if (begin < time && time < end) found[span.at("pid")] = true;
     }
   }
   return found.size() == num_ranks;

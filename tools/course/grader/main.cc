@@ -26,7 +26,7 @@ std::string look(const Check& check, Grading& grading) {
   } catch (const GradingError&) {
     throw;
   } catch (const std::exception& error) {
-    return concat("cannot read what your program wrote: ", one_line(error.what()));
+    return concat("cannot read what your program wrote: ", one_line(said(error)));
   }
 }
 

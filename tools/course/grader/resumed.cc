@@ -34,7 +34,9 @@ std::string look_at_dumps(Grading& grading, const Relay& relay) {
 size_t bytes_read_in(const Outcome& outcome) {
   static const std::regex kLine("all ranks together have read ([0-9,]+) bytes");
   std::smatch match;
-  check(std::regex_search(outcome.out, match, kLine), "the program does not say what it has read");
+  if (!std::regex_search(outcome.out, match, kLine)) {
+    throw Error("the program does not say what it has read");
+  }
   std::string digits = match[1];
   std::erase(digits, ',');
   return std::stoull(digits);

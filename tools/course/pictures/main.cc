@@ -6,6 +6,7 @@
 #include <iostream>
 
 #include "common/io/file.h"
+#include "common/io/printable.h"
 #include "tools/course/pictures/pictures.h"
 
 int main() {
@@ -22,7 +23,7 @@ int main() {
       std::cout << picture.path << "\n";
     }
   } catch (const std::exception& error) {
-    std::cerr << "error: " << error.what() << "\n";
+    std::cerr << "error: " << ladder::said(error) << "\n";
     return 1;
   }
 }

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "common/io/file.h"
+#include "common/io/path.h"
 #include "common/train/flags/command_line.h"
 #include "common/train/flags/validators.h"
 #include "common/train/trainer/guarded.h"
@@ -29,7 +30,7 @@ struct Flags {
 };
 
 void Flags::add_to(CLI::App& app) {
-  app.add_option("--out", out, "The file [machine.json]")->check(path());
+  app.add_option("--out", out, "The file [machine.json]");
   app.add_option("--lesson", lessons,
                  "Measure the kernels of this lesson, such as 02_ddp; may be repeated [those from "
                  "01 to 10]");
@@ -64,7 +65,8 @@ void run_calibrator(Job& job, int argc, const char* const* argv) {
   Flags flags;
   flags.add_to(app);
   try {
-    parse_command_line(app, argc, argv);
+    const FlagsFile config = parse_command_line(app, argc, argv);
+    check_apart({"--out", flags.out}, {"--config", config.path});
   } catch (const CLI::Success& asked) {
     if (job.rank() == 0) std::cout << asked.what();
     return;
