@@ -51,6 +51,7 @@ void Meeting::meet(MarkOf mark_of, const char* what) {
   const double timeout = limits_.timeout_seconds;
   while (!bell.sleep_unless(all_there, limits_.sleep_seconds)) {
     check(!given_up_, "given up after an error");
+    if (timeout > 0 && limits_.world != nullptr) limits_.world->note_wait(names_[next]);
     if (timeout > 0 && seconds_since(begin) > timeout) fail_late(mark_of, what);
   }
 }
@@ -59,10 +60,13 @@ template <class MarkOf>
 void Meeting::fail_late(MarkOf mark_of, const char* what) const {
   std::string late;
   for (size_t r = 0; r < states_.size(); ++r) {
-    if (mark_of(*states_[r]) < count_) late += concat(late.empty() ? "" : ", ", names_[r]);
+    if (mark_of(*states_[r]) >= count_) continue;
+    late += late.empty() ? "" : ", ";
+    late += limits_.world == nullptr ? names_[r]
+                                     : limits_.world->late_name(names_[r], limits_.timeout_seconds);
   }
-  fail(concat("collective number ", count_, ", ", to_string(call_of(rank_)), ": after ",
-              limits_.timeout_seconds, " s ", late, " did not ", what));
+  throw Error(concat("collective number ", count_, ", ", to_string(call_of(rank_)), ": after ",
+                     limits_.timeout_seconds, " s ", late, " did not ", what));
 }
 
 void Meeting::enter(const Call& call) {

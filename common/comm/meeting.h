@@ -19,8 +19,9 @@ namespace ladder {
 class Meeting {
  public:
   struct Limits {
-    double timeout_seconds = 0;   // the longest wait for other ranks; 0 = wait for ever
-    double sleep_seconds = 0.01;  // the longest sleep before a rank looks again
+    double timeout_seconds = 0;       // the longest wait for other ranks; 0 = wait for ever
+    double sleep_seconds = 0.01;      // the longest sleep before a rank looks again
+    const MpiWorld* world = nullptr;  // knows whom late ranks wait for; null: nobody does
   };
   // Collective over `comm`, whose ranks must all be on one machine. `names` has the name of each
   // rank, such as "rank 3 on hostname". Once `given_up` is set, waits end with an Error. `names`

@@ -125,9 +125,14 @@ void Messages::finish_oldest(Transfers& under_way, const Call& call) {
     if (oldest.not_come.empty() && oldest.ended == oldest.requests.size()) break;
     check(!given_up_, "given up after an error");
     const double waited = patience.pause();
-    if (options_.timeout_seconds > 0 && waited >= options_.timeout_seconds) {
-      fail_late(call, oldest);
+    const double timeout = options_.timeout_seconds;
+    if (timeout > 0 && options_.world != nullptr && waited > timeout / 8) {
+      const Part* const late = !oldest.not_come.empty()           ? &oldest.not_come.front()
+                               : oldest.ended < oldest.out.size() ? &oldest.out[oldest.ended]
+                                                                  : nullptr;
+      if (late != nullptr) options_.world->note_wait(names_[late->peer]);
     }
+    if (timeout > 0 && waited >= timeout) fail_late(call, oldest);
   }
   under_way.pop_front();
 }
@@ -188,7 +193,12 @@ void Messages::fail_late(const Call& call, const Transfer& transfer) const {
   }
   const auto names_of = [&](std::span<const Part> parts) {
     std::string text;
-    for (const Part& part : parts) text += concat(text.empty() ? "" : ", ", names_[part.peer]);
+    for (const Part& part : parts) {
+      const std::string& name = names_[part.peer];
+      text += text.empty() ? "" : ", ";
+      text += options_.world == nullptr ? name
+                                        : options_.world->late_name(name, options_.timeout_seconds);
+    }
     return text;
   };
   std::string late;
@@ -199,7 +209,7 @@ void Messages::fail_late(const Call& call, const Transfer& transfer) const {
     late += concat(late.empty() ? "" : "; ", "what was sent has not been taken by ",
                    names_of(not_taken));
   }
-  fail(concat(to_string(call), ": after ", options_.timeout_seconds, " s ", late));
+  throw Error(concat(to_string(call), ": after ", options_.timeout_seconds, " s ", late));
 }
 
 }  // namespace ladder

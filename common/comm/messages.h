@@ -17,6 +17,8 @@
 
 namespace ladder {
 
+class MpiWorld;
+
 // The label says what a message belongs to. It travels as MPI's tag, so it costs nothing.
 struct MessageLabel {
   Collective collective = Collective::barrier;
@@ -38,6 +40,7 @@ class Messages {
     double timeout_seconds = 0;            // 0 = wait for ever
     bool synchronous_sends = false;        // for tests: a send ends only when its receiver has come
     std::shared_ptr<TokenBucket> network;  // slows messages down; null: as fast as they go
+    const MpiWorld* world = nullptr;       // knows whom late ranks wait for; null: nobody does
   };
   // Collective over `ranks`. `names` has the name of each rank, such as "rank 3 on hostname".
   // `names`, `machines` and `given_up` must outlive this object.

@@ -23,10 +23,11 @@ Slice slice_of(size_t count, size_t parts, size_t index) {
   return {first, std::min(each, count - first)};
 }
 
-Messages::Options message_options(const MpiOptions& options) {
+Messages::Options message_options(const MpiOptions& options, const MpiWorld& world) {
   return {.timeout_seconds = options.timeout_seconds,
           .synchronous_sends = options.synchronous_sends,
-          .network = options.network};
+          .network = options.network,
+          .world = &world};
 }
 
 }  // namespace
@@ -72,8 +73,8 @@ MpiTransport::MpiTransport(const Setup& setup)
       options_(setup.options),
       names_(world_.names_of(comm_)),
       machines_(find_machines(setup)),
-      messages_(comm_, names_, machines_, message_options(options_), given_up()),
-      transfers_(comm_, names_, machines_, message_options(options_), given_up()) {
+      messages_(comm_, names_, machines_, message_options(options_, world_), given_up()),
+      transfers_(comm_, names_, machines_, message_options(options_, world_), given_up()) {
   if (node_memory_ != nullptr && machines_.size() < size()) share_memory();
 }
 
@@ -96,7 +97,8 @@ void MpiTransport::share_memory() {
   node_ranks_.assign(node_ranks.begin(), node_ranks.end());
   for (size_t r : machines_.here()) names_here_.push_back(names_[r]);
   meeting_ = std::make_unique<Meeting>(
-      here, names_here_, Meeting::Limits{options_.timeout_seconds, options_.longest_sleep_seconds},
+      here, names_here_,
+      Meeting::Limits{options_.timeout_seconds, options_.longest_sleep_seconds, &world_},
       given_up());
   MPI_Comm_free(&here);
 }

@@ -2,7 +2,9 @@
 
 #include <sys/statvfs.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <cstddef>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
@@ -70,10 +72,15 @@ MpiWorld::MpiWorld() {
   MPI_Aint bytes = 0;
   mpi_check(MPI_Comm_rank(node_, &node_rank));
   node_rank_ = static_cast<size_t>(node_rank);
-  allocate_window(node_, node_rank == 0 ? 64 : 0, window_);
+  constexpr size_t kLine = 64;
+  allocate_window(node_, node_rank == 0 ? kLine + size_ * sizeof(Wait) : 0, window_);
   mpi_check(MPI_Win_shared_query(window_, 0, &bytes, &unit, &failures_));
   maybe_delay("world: before its window is used");
-  if (node_rank == 0) new (failures_) std::atomic<int>(0);
+  waits_ = reinterpret_cast<Wait*>(reinterpret_cast<std::byte*>(failures_) + kLine);
+  if (node_rank == 0) {
+    new (failures_) std::atomic<int>(0);
+    for (size_t r = 0; r < size_; ++r) new (&waits_[r]) Wait{};
+  }
   mpi_check(MPI_Barrier(node_));
 }
 
@@ -117,6 +124,28 @@ std::vector<std::string> MpiWorld::names_of(MPI_Comm group) const {
   std::vector<std::string> names;
   for (int rank : ranks) names.push_back(names_[static_cast<size_t>(rank)]);
   return names;
+}
+
+size_t MpiWorld::index_of(const std::string& name) const {
+  return static_cast<size_t>(std::ranges::find(names_, name) - names_.begin());
+}
+
+void MpiWorld::note_wait(const std::string& name) const {
+  waits_[rank_].on = index_of(name);
+  waits_[rank_].at = Clock::now().time_since_epoch().count();
+}
+
+std::string MpiWorld::late_name(const std::string& name, double seconds) const {
+  const double fresh = std::min(1.0, seconds / 2);
+  size_t last = index_of(name), hops = 0;
+  for (; hops < size_; ++hops) {
+    const Time noted{Time::duration(waits_[last].at)};
+    if (last == rank_ || seconds_since(noted) > fresh) break;
+    last = waits_[last].on;
+  }
+  if (hops == 0) return name;
+  return concat(name, ", which waits for ", hops > 1 ? "others, in the end for " : "",
+                names_[last]);
 }
 
 bool MpiWorld::first_to_fail() { return failures_->fetch_add(1) == 0; }

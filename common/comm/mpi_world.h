@@ -10,6 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "kernels/runtime/clock.h"
+
 namespace ladder {
 
 // Throws an Error with MPI's own text unless `result` is MPI_SUCCESS.
@@ -53,6 +55,11 @@ class MpiWorld {
   // Returns the names of the ranks of a group.
   std::vector<std::string> names_of(MPI_Comm group) const;
 
+  // Tells the ranks of this machine that this rank waits for the one with this name.
+  void note_wait(const std::string& name) const;
+  // Returns the name of a rank for which this one has waited so long, and if that rank has noted
+  // lately that it waits itself, whom it waits for: who keeps all may be another rank.
+  std::string late_name(const std::string& name, double seconds) const;
   // Returns true for the first rank of this machine that calls it, and false for the others: they
   // most likely fail because the first one did, and need not say so too.
   bool first_to_fail();
@@ -81,12 +88,20 @@ class MpiWorld {
   // Returns the text of rank `from`, whose length is `length`. Collective.
   std::string text_of(size_t from, const std::string& own, uint64_t length) const;
 
+  // What a rank has noted, in shared memory: whom it waits for, and when, by Clock.
+  struct Wait {
+    std::atomic<size_t> on;
+    std::atomic<Time::rep> at;
+  };
+  size_t index_of(const std::string& name) const;
+
   size_t rank_ = 0, size_ = 1, node_size_ = 1, node_rank_ = 0, num_nodes_ = 0;
   std::vector<size_t> machine_of_;
   std::vector<std::string> names_;  // of all ranks
   MPI_Comm node_ = MPI_COMM_NULL;
   MPI_Win window_ = MPI_WIN_NULL;
   std::atomic<int>* failures_ = nullptr;  // counts first_to_fail(), shared by the machine's ranks
+  Wait* waits_ = nullptr;                 // of all ranks; those of this machine write theirs
 };
 
 }  // namespace ladder

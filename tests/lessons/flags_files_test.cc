@@ -164,6 +164,23 @@ TEST_CASE("flags of every kind are saved as they are read: the given, the resolv
   }
 }
 
+// A shell variable that is not set makes an empty value.
+TEST_CASE("no flag of any lesson takes an empty value, on the command line or in a file") {
+  const TestFolder folder;
+  for (const Reader& read : readers()) {
+    const Read lesson = read({}, 4);
+    for (const std::string& flag : lesson.all) {
+      CAPTURE(lesson.name, flag);
+      const std::string message = flag + ": its value is empty; see --help";
+      CHECK_THROWS_WITH(read({flag, ""}, 4), message);
+      CHECK_THROWS_WITH(read({flag + "="}, 4), message);
+      const std::string name = flag.substr(2), file = folder.write("flags", name + " = \"\"\n");
+      CHECK_THROWS_WITH(read({"--config", file}, 4),
+                        EndsWith(": line 1: the value of " + name + " is empty; see --help"));
+    }
+  }
+}
+
 // Of the rows of tables the last cell, which has our flags.
 TEST_CASE("each of our flags that the table of other programs' flags names exists") {
   std::set<std::string> all;

@@ -43,11 +43,13 @@ std::string given_value(const CLI::Option& option) {
   return is_on ? "true" : "false";
 }
 
-// Returns what a program reads from a line.
-std::string read_back(const CLI::App& app, const std::string& line) {
+// Returns what a program reads from a line; an empty text if it cannot be read.
+std::string read_back(const CLI::App& app, const std::string& line) try {
   std::istringstream in(line);
   const std::vector<CLI::ConfigItem> items = app.get_config_formatter()->from_config(in);
   return items.size() == 1 ? CLI::detail::join(items[0].inputs, ",") : "";
+} catch (const CLI::ConfigError&) {
+  return "";
 }
 
 // Throws UserError if the file at the path was not written by --save-config, or is that of

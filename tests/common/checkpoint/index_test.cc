@@ -128,6 +128,20 @@ TEST_CASE("a checksum that fits leaves an index as it was") {
   CHECK(refusal_after([](Json&) {}) == "");
 }
 
+TEST_CASE("only where gradients may overflow has a checkpoint no update") {
+  const auto after = [](const char* dtype, int64_t updates) {
+    return refusal_after([&](Json& json) {
+      json["dtype"] = dtype;
+      json["scalars"]["updates"] = updates;
+    });
+  };
+  CHECK(after("fp16", 0) == "");
+  CHECK(after("fp32", 1) == "");
+  for (const char* dtype : {"fp32", "fp64", "bf16"}) {
+    CHECK(after(dtype, 0) == "\"updates\": expected an integer from 1 to the step, 50");
+  }
+}
+
 TEST_CASE("fields of the index that are wrong are named") {
   const auto [pointer, value, why] = GENERATE(table<std::string, Json, std::string>({
       {"/version", 2, "has version 2 of the format, this program knows up to 1"},
@@ -158,10 +172,11 @@ TEST_CASE("fields of the index that are wrong are named") {
       {"/scalars/step", -1, "\"step\": expected an integer from 1"},
       {"/scalars/step", INT64_MIN, "\"step\": expected an integer from 1"},
       {"/scalars/updates", UINT64_MAX, "scalar \"updates\": expected a number"},
-      {"/scalars/updates", -1, "\"updates\": expected an integer from 0 to the step, 50"},
-      {"/scalars/updates", 51, "\"updates\": expected an integer from 0 to the step, 50"},
-      {"/scalars/updates", INT64_MAX, "\"updates\": expected an integer from 0 to the step, 50"},
-      {"/scalars/updates", 49.0, "\"updates\": expected an integer from 0 to the step, 50"},
+      {"/scalars/updates", -1, "\"updates\": expected an integer from 1 to the step, 50"},
+      {"/scalars/updates", 0, "\"updates\": expected an integer from 1 to the step, 50"},
+      {"/scalars/updates", 51, "\"updates\": expected an integer from 1 to the step, 50"},
+      {"/scalars/updates", INT64_MAX, "\"updates\": expected an integer from 1 to the step, 50"},
+      {"/scalars/updates", 49.0, "\"updates\": expected an integer from 1 to the step, 50"},
       {"/scalars/updates", "1", "scalar \"updates\": expected a number"},
       {"/scalars/updates", nullptr, "scalar \"updates\": expected a number"},
       {"/settings", nullptr, "\"settings\": expected an object"},

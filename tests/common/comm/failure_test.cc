@@ -153,6 +153,34 @@ TEST_CASE("a rank that does not come is named by the others") {
   require_late(staged, on_device, Place::device, "nothing has come from");
 }
 
+// Ranks wait for each other in a row. The one at its end is late, and it is in no group with the
+// first.
+TEST_CASE("a rank that waits itself is not blamed alone: who keeps all is named, too") {
+  Ranks ranks;
+  const bool shares = GENERATE(true, false);
+  const auto all =
+      make_communicator(world(), shares ? &ranks.node_memory : nullptr, {.timeout_seconds = 2});
+  const size_t rank = all->rank(), late = all->size() - 1;
+  std::vector<std::unique_ptr<Communicator>> pairs;  // of two ranks after each other
+  for (size_t first = 0; first < late; ++first) {
+    pairs.push_back(all->split(rank == first || rank == first + 1 ? 0 : 1));
+  }
+  const TensorView buffer =
+      ranks.take<float>(shares ? Place::registered : Place::unregistered, 120);
+  if (rank < late) {
+    const std::string error =
+        error_of([&] { pairs[rank]->all_reduce(ranks.stream, buffer, {}).wait(ranks.stream); });
+    const std::string waits = rank + 1 == late   ? ""
+                              : rank + 2 == late ? ", which waits for "
+                                                 : ", which waits for others, in the end for ";
+    CHECK_THAT(error, StartsWith(shares ? "collective number 1, all_reduce of 120 fp32: after 2 s "
+                                        : "all_reduce of 120 fp32: after 2 s nothing has come") &&
+                          ContainsSubstring(name_of_rank(rank + 1) + waits) &&
+                          ContainsSubstring(name_of_rank(late)));
+  }
+  mpi_check(MPI_Barrier(MPI_COMM_WORLD));
+}
+
 TEST_CASE("a peer whose message does not come, or who does not take one, is named") {
   Ranks ranks;
   for (size_t late = 0; late < world().size(); ++late) {

@@ -112,8 +112,10 @@ TEST_CASE("whole numbers are decimal, whatever checks a flag has") {
     const std::string message =
         "--" + flag + ": '" + value + "' is not a whole number in decimal, without leading zeros";
     CHECK(fault("--" + flag + " " + value) == message + "; see --help");
-    if (value != "1'000")
-      CHECK(fault_of_file(flag + " = " + value + "\n") == message + "; see --help");
+    if (value != "1'000") {
+      CHECK(fault_of_file("# none\n" + flag + " = " + value + "\n") ==
+            "--config FILE, line 2: " + message + "; see --help");
+    }
   }
 }
 
@@ -121,7 +123,8 @@ TEST_CASE("other numbers are decimal and finite") {
   for (const std::string value : {"0x1p3", "inf", "-inf", "nan", "1e400", "1.5x", "+1.5", "1,5"}) {
     CHECK_THAT(fault("--real " + value), StartsWith("--real: '" + value + "' is not a number"));
   }
-  CHECK_THAT(fault_of_file("real = inf\n"), StartsWith("--real: 'inf' is not a number"));
+  CHECK_THAT(fault_of_file("real = inf\n"),
+             StartsWith("--config FILE, line 1: --real: 'inf' is not a number"));
   CHECK(parse("--real -1.5e-300").real == -1.5e-300);
 }
 
@@ -131,8 +134,7 @@ TEST_CASE("a flag has one value, once") {
   CHECK(fault("--size 1 --text x --size 2 --size 3") ==
         "--size: given 3 times, expected once; see --help");
   CHECK(fault_of_file("size = 1\nsize = 2\n") ==
-        "--size: given 2 times, expected once; see --help");
-  CHECK_THAT(fault("--on=perhaps"), ContainsSubstring("--on") && ContainsSubstring("perhaps"));
+        "--config FILE, line 1: --size: given 2 times, expected once; see --help");
 }
 
 TEST_CASE("sizes and lists are decimal too, and a list has no empty place") {
@@ -144,15 +146,15 @@ TEST_CASE("sizes and lists are decimal too, and a list has no empty place") {
     CHECK_THAT(fault("--list " + value), StartsWith("--list: '"));
   }
   CHECK(fault("--list 1,,2") == "--list: '' is not a whole number from 0 to 99; see --help");
-  CHECK_THAT(fault_of_file("list = 0,1,,1,0\n"), StartsWith("--list: ''"));
-  CHECK_THAT(fault_of_file("list = [0, 010]\n"), StartsWith("--list: '010'"));
+  CHECK_THAT(fault_of_file("list = 0,1,,1,0\n"), ContainsSubstring("line 1: --list: ''"));
+  CHECK_THAT(fault_of_file("list = [0, 010]\n"), ContainsSubstring("line 1: --list: '010'"));
 }
 
 TEST_CASE("what is no flag is said to be none, in the order of the command line") {
   CHECK(fault("--lay 2") == "no such flag: --lay; see --help");
   CHECK(fault("--stepz=3 --size 1 --other") == "no such flag: --stepz=3 --other; see --help");
   CHECK(fault("train now") == "words that belong to no flag: train now; see --help");
-  CHECK(fault_of_file("lay = 2\n") == "--config FILE: no such flag: lay; see --help");
+  CHECK(fault_of_file("lay = 2\n") == "--config FILE, line 1: no such flag: lay; see --help");
   CHECK_THAT(fault_of_file("help = true\n"), StartsWith("--config FILE: help: "));
 }
 
@@ -212,12 +214,59 @@ TEST_CASE("what was probably meant is said: near misses, and the names of other 
     CAPTURE(strange);
     CHECK_THAT(fault_of(concat(strange, " --other")), !ContainsSubstring("mean"));
   }
-  CHECK(fault_of_file("siz = 2\n") == "--config FILE: no such flag: siz; did you mean --size?");
+  CHECK(fault_of_file("siz = 2\n") ==
+        "--config FILE, line 1: no such flag: siz; did you mean --size?");
+}
+
+TEST_CASE("a value that cannot be read is said in our words, with its line in a file") {
+  CHECK(fault("--on=perhaps") == "--on: 'perhaps' is neither true nor false; see --help");
+  CHECK(fault("--small 99999999999") == "--small: '99999999999' is no value for it; see --help");
+  const std::string list = "list = [5,\n  3]  # a comment = [\n\n; size = 3\n";
+  CHECK(fault_of_file(list + "on = perhaps\n") ==
+        "--config FILE, line 5: --on: 'perhaps' is neither true nor false; see --help");
+  CHECK(fault_of_file(list + "--small = 99999999999\n") ==
+        "--config FILE, line 5: --small: '99999999999' is no value for it; see --help");
+}
+
+TEST_CASE("no value is empty") {
+  for (const std::string flag : {"--size", "--text", "--list", "--on", "--config", "--bytes"}) {
+    const std::string message = flag + ": its value is empty; see --help";
+    if (flag != "--on") CHECK(fault("--real 1 " + flag + " '' --signed 3") == message);
+    CHECK(fault("--real 1 " + flag + "= --signed 3") == message);
+  }
+  CHECK(fault("--real 1 ''") == "an argument is empty; see --help");
+  CHECK(fault("'' --real 1") == "an argument is empty; see --help");
+  for (const std::string value : {"", " ", "\"\"", "''", " # 3", "[]"}) {
+    CHECK(fault_of_file("size = 1\ntext =" + value + "\n") ==
+          "--config FILE: line 2: the value of text is empty; see --help");
+  }
+}
+
+TEST_CASE("a file of something else than flags is refused by its line") {
+  const auto check_refused = [](const std::string& content, const char* line) {
+    CHECK(fault_of_file(content) ==
+          concat("--config FILE: line ", line, ", expected one such as `steps = 100`; see --help"));
+  };
+  check_refused("{\"size\": 3}\n", "1 is \"{\\\"size\\\": 3}\"");
+  check_refused("{\n", "1 is \"{\"");
+  check_refused("# flags\nsize: 3\n", "2 is \"size: 3\"");
+  check_refused("---\nsize: 3\n", "2 is \"size: 3\"");
+  check_refused("size = 3\n[text]\n", "2 is \"[text]\"");
+  check_refused("size = 3\n= 3\n", "2 is \"= 3\"");
+  check_refused("\xff\xfes\n", "1 is \"\\ufffd\\ufffds\"");
+}
+
+TEST_CASE("a file of flags may begin with a byte order mark") {
+  const TestFolder folder;
+  const Flags flags = parse("--config " + folder.write("flags", "\xef\xbb\xbfsize = 3\n"));
+  CHECK(flags.size == 3);
+  CHECK_THAT(flags.file.note, EndsWith(": size\n"));
+  CHECK_THAT(fault_of_file("\xef\xbb\xbfsize = x\n"),
+             StartsWith("--config FILE, line 1: --size: 'x' is not"));
 }
 
 TEST_CASE("a file of flags is a regular file of some bytes") {
   const TestFolder folder;
-  CHECK(fault("--config ''") == "--config: the path is empty; see --help");
   CHECK(fault("--config /dev/zero") ==
         "--config: /dev/zero: is a device, expected a regular file; see --help");
   REQUIRE(mkfifo((folder / "pipe").c_str(), 0600) == 0);

@@ -1,7 +1,10 @@
 // Outputs that would damage an input or each other.
 #include "common/train/flags/named_files.h"
 
+#include <array>
+#include <iterator>
 #include <optional>
+#include <random>
 
 #include "common/checkpoint/index.h"
 #include "tests/catch.h"
@@ -119,6 +122,37 @@ TEST_CASE("every file of a folder of weights is an input") {
   config.tokenizer = folder.write("tokenizer.json", "");
   config.metrics = config.tokenizer;
   CHECK_THAT(fault(config), ContainsSubstring(" and --tokenizer "));
+}
+
+// Any output, and any file of a model that a run may read.
+TEST_CASE("no output is a file of the folder of --init or beside --tokenizer, drawn at random") {
+  const TestFolder folder;
+  std::mt19937 random(64);
+  const auto one_of = [&](const auto& list) { return list[random() % std::size(list)]; };
+  fs::create_symlink(".", folder / "link");
+  folder.write("model.safetensors", "");
+  folder.write("config.json", "{}");
+  constexpr std::string RunConfig::*kOutputs[] = {
+      &RunConfig::dump, &RunConfig::metrics,   &RunConfig::tensorboard, &RunConfig::trace,
+      &RunConfig::draw, &RunConfig::export_to, &RunConfig::save_flags};
+  constexpr const char* kFiles[] = {"config.json",       "generation_config.json",
+                                    "tokenizer.json",    "tokenizer_config.json",
+                                    "model.safetensors", "special_tokens_map.json"};
+  for (int i = 0; i < 100; ++i) {
+    RunConfig config;
+    const bool is_init = random() % 2 == 0;
+    const std::string file = one_of(kFiles), output = one_of(std::array{"", "./", "link/"}) + file;
+    if (!is_init && file == "model.safetensors") continue;
+    if (random() % 2 == 0) folder.write(file, "{}");
+    (is_init ? config.init : config.tokenizer) =
+        is_init ? folder.path() : folder / "tokenizer.json";
+    config.*one_of(kOutputs) = folder / output;
+    CAPTURE(output, config.init, config.tokenizer);
+    CHECK_THAT(
+        fault(config),
+        ContainsSubstring(concat(" ", folder / output, is_init ? " and --init " : " and --")) &&
+            EndsWith(" are the same file; give the output a name of its own"));
+  }
 }
 
 TEST_CASE("no output of simulated ranks is the description of their cluster or program") {
