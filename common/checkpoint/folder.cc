@@ -16,6 +16,7 @@
 #include "common/io/json_file.h"
 #include "common/io/path.h"
 #include "common/io/printable.h"
+#include "common/io/text.h"
 #include "kernels/runtime/check.h"
 
 namespace ladder {
@@ -42,9 +43,7 @@ bool is_index(const std::string& path) {
 }
 
 std::string name_of_step(int64_t step) {
-  char text[32];
-  std::snprintf(text, sizeof text, "step_%08lld", static_cast<long long>(step));
-  return text;
+  return format("step_%08lld", static_cast<long long>(step));
 }
 
 [[noreturn]] void fail_at(const std::string& path, const char* what) {

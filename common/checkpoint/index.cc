@@ -5,12 +5,12 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <cstdio>
 #include <set>
 
 #include "common/checkpoint/json_path.h"
 #include "common/checkpoint/model_json.h"
 #include "common/checkpoint/overlap.h"
+#include "common/io/text.h"
 #include "common/model/description.h"
 #include "common/model/slices.h"
 
@@ -20,21 +20,15 @@ namespace {
 // GPT-2 XL on 1,024 ranks has an index of 15 MB.
 constexpr size_t kMostBytes = size_t{1} << 28;
 
-std::string hexadecimal(uint64_t number) {
-  char text[17];
-  std::snprintf(text, sizeof text, "%016lx", number);
-  return text;
-}
-
 std::string checksum_of(const Json& json) {
   const std::string text = json.dump();
-  return hexadecimal(XXH3_64bits(text.data(), text.size()));
+  return format("%016lx", XXH3_64bits(text.data(), text.size()));
 }
 
 Json to_json(const StoredSlice& slice) {
   const Ranges& ranges = slice.elements.ranges;
   Json checksums = Json::array();
-  for (uint64_t checksum : slice.checksums) checksums.push_back(hexadecimal(checksum));
+  for (uint64_t checksum : slice.checksums) checksums.push_back(format("%016lx", checksum));
   return {{"rank", slice.rank},
           {"runs", {ranges.first, ranges.length, ranges.stride}},
           {"range", {slice.elements.first, slice.elements.count}},
@@ -197,11 +191,7 @@ std::map<std::string, ScalarValue> parse_scalars(const Json& json, int64_t least
 
 }  // namespace
 
-std::string rank_file_name(size_t rank) {
-  char text[32];
-  std::snprintf(text, sizeof text, "rank_%04zu.safetensors", rank);
-  return text;
-}
+std::string rank_file_name(size_t rank) { return format("rank_%04zu.safetensors", rank); }
 
 std::optional<size_t> rank_of_file(const std::string& name) {
   constexpr std::string_view kBegin = "rank_";

@@ -29,7 +29,10 @@ std::string error_text(int result) {
 }  // namespace
 
 void mpi_check(int result, std::source_location where) {
-  if (result != MPI_SUCCESS) fail(error_text(result), where);
+  if (result == MPI_SUCCESS) return;
+  fail(
+      concat("a call of MPI failed, as when a machine or the network breaks: ", error_text(result)),
+      where);
 }
 
 std::string space_for_sharing() {

@@ -100,7 +100,7 @@ std::string said(const std::exception& error) {
     return concat("the system refused a thread: ", refusal->code().message());
   }
   const bool is_json = dynamic_cast<const nlohmann::json::exception*>(&error) != nullptr;
-  return is_json ? "a value in JSON is of another kind than it should be" : error.what();
+  return is_json ? "it is no JSON, or has a value of another kind than it should be" : error.what();
 }
 
 }  // namespace ladder

@@ -1,8 +1,9 @@
 // A lesson starts with the same flags from the folder that it has written, whatever the flags are.
-#include <filesystem>
+#include <algorithm>
 
 #include "common/model/published_config.h"
 #include "common/train/flags/options.h"
+#include "common/train/program/program.h"
 #include "tests/catch.h"
 #include "tests/common/io/test_files.h"
 #include "tests/lessons/all_trainers.h"
@@ -47,8 +48,9 @@ bool starts_again(const DrawnRun& run, const TestFolder& folder) {
 TEST_CASE("a lesson takes the folder that it has written, with the flags of the run") {
   const TestFolder folder;
   size_t num_tried = 0, num_experts = 0;
-  for (uint32_t number = 0; number < 400; ++number) {
+  for (uint32_t number = 0; number < 4000; ++number) {
     DrawnRun run = draw_run(number, 0);
+    if (number >= 300 && run.lesson != "15_expert_parallel") continue;  // few of its runs remain
     const bool is_llama = std::ranges::count(run.flags, "rmsnorm") > 0;
     // Without a preset the file's sizes are taken.
     const bool has_preset = number % 4 > 0;

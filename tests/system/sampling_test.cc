@@ -112,7 +112,7 @@ TEST_CASE("what a run without steps cannot do is refused by name") {
                    {"--checkpoint new: has no checkpoint"});
   check_user_error(run_single_gpu({"--prompt", "a", "--sample", "0"}, trained.options),
                    {"--prompt: --sample 0"});
-  check_user_error(trained.refused({"--prompt", ""}), {"--prompt: the text is empty"});
+  check_user_error(trained.refused({"--prompt", ""}), {"--prompt: its value is empty"});
   check_user_error(trained.refused({"--model", "nano", "--vocab", "190", "--steps", "0", "--prompt",
                                     "caf\u00e9"}),
                    {"--prompt: byte 195"});

@@ -5,7 +5,6 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdint>
-#include <cstdio>
 #include <limits>
 #include <span>
 
@@ -44,12 +43,6 @@ uint64_t hash_of_file(const InputFile& file, size_t most) {
     add(std::min(begin, size - kSampleBytes), kSampleBytes);
   }
   return hash;
-}
-
-std::string hexadecimal(uint64_t number) {
-  char text[17];
-  std::snprintf(text, sizeof text, "%016lx", number);
-  return text;
 }
 
 struct Input {
@@ -91,7 +84,7 @@ std::string identity_of(const Corpus& corpus) {
   }
   const std::string text = concat(corpus.num_tokens(), " tokens");
   return corpus.files().empty() ? text + " of the built-in text"
-                                : concat(text, " with hash ", hexadecimal(hash));
+                                : concat(text, " with hash ", format("%016lx", hash));
 }
 
 std::vector<Setting> settings_of_program(const char* lesson, int argc, const char* const* argv) {
@@ -104,7 +97,7 @@ std::vector<Setting> settings_of_program(const char* lesson, int argc, const cha
   };
   const uint64_t build = hash_of_file(InputFile("/proc/self/exe"), kAll);
   return {{"the lesson", lesson},
-          {concat("the build of ", lesson), hexadecimal(build)},
+          {concat("the build of ", lesson), format("%016lx", build)},
           {"--help", asked("--help", "-h")},
           {"--version", asked("--version", "--version")}};
 }
@@ -156,9 +149,9 @@ void require_same_inputs(const Job& job, const RunConfig& config, const Corpus& 
       {concat("files of --init and ", data_flag(config)), concat(inputs.size())}};
   for (const Input& input : inputs) {
     const InputFile file(input.path, input.flag);
-    settings.push_back(
-        {concat(input.flag, " ", input.path),
-         concat(file.size(), " bytes with hash ", hexadecimal(hash_of_file(file, input.most)))});
+    settings.push_back({concat(input.flag, " ", input.path),
+                        concat(file.size(), " bytes with hash ",
+                               format("%016lx", hash_of_file(file, input.most)))});
   }
   job.require_same(settings);
 }

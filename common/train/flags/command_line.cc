@@ -52,8 +52,9 @@ class FlagsFormat : public CLI::ConfigBase {
  public:
   // Throws ConfigError if a line cannot give a flag, or gives an empty value.
   std::vector<CLI::ConfigItem> from_config(std::istream& in) const override {
-    const std::string all(std::istreambuf_iterator<char>(in), {}), text(without_mark(all));
-    std::istringstream lines(text), again(text);
+    const std::string all(std::istreambuf_iterator<char>(in), {});
+    std::istringstream lines{std::string(without_mark(all))};
+    std::stringstream without_comments;  // after which CLI11 would not see the end of a list
     std::string line;
     bool is_in_list = false;
     for (size_t number = 1; std::getline(lines, line); ++number) {
@@ -62,8 +63,10 @@ class FlagsFormat : public CLI::ConfigBase {
         is_in_list = value_in(code, number).starts_with('[');
       }
       is_in_list = is_in_list && !code.ends_with(']');
+      without_comments << code << "\n";
     }
-    return CLI::ConfigBase::from_config(again);
+    if (is_in_list) throw CLI::ConfigError("the last list has no ]");
+    return CLI::ConfigBase::from_config(without_comments);
   }
   // Returns "--config FILE, line 3: " for a flag or its name; an empty text if no line gives it.
   std::string place_of(const std::string& name, const std::string& path) const {

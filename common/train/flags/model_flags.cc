@@ -67,42 +67,35 @@ void ModelFlags::add_to(CLI::App& app, RunConfig& config) {
   for (const ModelPreset& preset : presets()) {
     names += concat(names.empty() ? "" : ", ", preset.name);
   }
-  preset_ = app.add_option("--model", config.model_name,
-                           concat("Preset: ", names, " [that of --init's folder, or tiny]"))
-                ->group("Model");
+  const auto add = [&](const char* name, auto& value, const std::string& text) {
+    return app.add_option(name, value, text)->group("Model");
+  };
+  preset_ = add("--model", config.model_name,
+                concat("Preset: ", names, " [that of --init's folder, or tiny]"));
   for (CLI::Option* flag : sizes_.add_to(app)) flag->group("Model");
-  app.add_option("--init", config.init,
-                 "Start from the weights in this safetensors file, dump, or folder of "
-                 "transformers, whose config.json has the sizes")
-      ->group("Model");
-  app.add_option(
-         "--init-adapter", config.init_adapter,
-         "With --init: start from the adapters in this folder of Hugging Face's peft, whose "
-         "adapter_config.json has the values of --lora-*")
-      ->group("Model");
-  app.add_option(
-         "--train", train_,
-         "What is trained, the rest is frozen: all, bias (the biases of a GPT-2), last-K "
-         "(the last K blocks and the final norm), lora (low-rank adapters of linear layers, "
-         "which are added to the model), or head (the classification head alone) [all]")
-      ->group("Model");
-  app.add_option("--objective", objective_,
-                 "What the model learns: causal = each next token, or masked = tokens that are "
-                 "hidden, from those before and after them [causal]")
-      ->check(CLI::IsMember({"causal", "masked"}))
-      ->group("Model");
+  add("--init", config.init,
+      "Start from the weights in this safetensors file, dump, or folder of transformers, whose "
+      "config.json has the sizes");
+  add("--init-adapter", config.init_adapter,
+      "With --init: start from the adapters in this folder of Hugging Face's peft, whose "
+      "adapter_config.json has the values of --lora-*");
+  add("--train", train_,
+      "What is trained, the rest is frozen: all, bias (the biases of a GPT-2), last-K (the last K "
+      "blocks and the final norm), lora (low-rank adapters of linear layers, which are added to "
+      "the model), or head (the classification head alone) [all]");
+  add("--objective", objective_,
+      "What the model learns: causal = each next token, or masked = tokens that are hidden, from "
+      "those before and after them [causal]")
+      ->check(CLI::IsMember({"causal", "masked"}));
   lora_.add_to(app);
-  app.add_option(
-         "--labels", labels_,
-         "With commas: what a classification head tells apart, which takes the place of the "
-         "next token; without --task they are books of the built-in text [none; with "
-         "--train head Ge,Psa,Eze,Luke]")
-      ->join(',')  // a file of flags splits at commas
-      ->group("Model");
-  app.add_option(
-         "--task", config.task,
-         "File of examples, one a line, in place of --data: prompt<TAB>answer, of which the "
-         "answer is learned, or with --labels label<TAB>text")
+  add("--labels", labels_,
+      "With commas: what a classification head tells apart, which takes the place of the next "
+      "token; without --task they are books of the built-in text [none; with --train head "
+      "Ge,Psa,Eze,Luke]")
+      ->join(',');  // a file of flags splits at commas
+  add("--task", config.task,
+      "File of examples, one a line, in place of --data: prompt<TAB>answer, of which the answer is "
+      "learned, or with --labels label<TAB>text")
       ->group("Training");
 }
 
@@ -213,10 +206,9 @@ const ModelPreset& ModelFlags::resolve(RunConfig& config) const {
   check_config(config.model);
   if (!file.empty() && preset_->count() > 0) {
     named_by(concat("--model ", config.model_name, ": --init").c_str(), [&] {
-      ModelConfig compared =
-          config.model;  // its experts are known later; weights are compared, too
-      compared.experts = read_published_config(file).experts;
-      require_same_model(file, compared);
+      ModelConfig known = config.model;  // all but the experts, which check_weights() compares
+      known.experts = read_published_config(file).experts;
+      require_same_model(file, known);
     });
   }
   if (!config.init_adapter.empty() && config.init.empty()) {

@@ -5,6 +5,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "common/io/printable.h"
 #include "kernels/runtime/check.h"
 
 namespace ladder {
@@ -75,7 +76,7 @@ Ranks ranks_of(const std::string& trace) {
       rank.spans.push_back(std::move(span));
     }
   } catch (const nlohmann::json::exception& error) {
-    throw UserError(concat("no trace of a run: ", error.what()));
+    throw UserError(concat("no trace of a run: ", said(error)));
   }
   std::erase_if(ranks, [](const auto& rank) { return rank.second.spans.empty(); });
   for (auto& [number, rank] : ranks) {

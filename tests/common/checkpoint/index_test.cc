@@ -197,7 +197,7 @@ TEST_CASE("fields of the index that are missing are named") {
   CHECK_THAT(refusal_after([&](Json& json) { json.erase(field); }),
              ContainsSubstring(concat("\"", field, "\" is missing")));
   CHECK_THAT(refusal_after([](Json& json) { json["scalars"].erase("updates"); }),
-             ContainsSubstring("\"updates\": expected an integer from 0"));
+             ContainsSubstring("\"updates\": expected an integer from 1"));
   Json json = Json::parse(good_text());
   json.erase("checksum");
   CHECK_THAT(refusal(json.dump()), ContainsSubstring("\"checksum\" is missing"));

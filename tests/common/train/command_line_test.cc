@@ -254,6 +254,8 @@ TEST_CASE("a file of something else than flags is refused by its line") {
   check_refused("size = 3\n[text]\n", "2 is \"[text]\"");
   check_refused("size = 3\n= 3\n", "2 is \"= 3\"");
   check_refused("\xff\xfes\n", "1 is \"\\ufffd\\ufffds\"");
+  CHECK(fault_of_file("list = [1\nsize = 3\n") ==
+        "--config FILE: the last list has no ]; see --help");
 }
 
 TEST_CASE("a file of flags may begin with a byte order mark") {

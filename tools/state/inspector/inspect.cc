@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <limits>
 #include <vector>
 
 #include "common/io/printable.h"
+#include "common/io/text.h"
 #include "kernels/runtime/check.h"
 
 namespace ladder {
@@ -31,11 +31,7 @@ std::string shape_of(const SafetensorsEntry& entry) {
   return text.empty() ? "1" : text;
 }
 
-std::string number(double value) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.6g", value);
-  return text;
-}
+std::string number(double value) { return format("%.6g", value); }
 
 std::string padded(std::string text, size_t width) {
   text.resize(std::max(width, text.size()), ' ');
