@@ -73,6 +73,10 @@ TEST_CASE("sizes that do not divide are refused alike by lessons and tools, and 
     const ModelPartition part = {.tensor_rank = tensor - 1, .tensor_size = tensor};
     if (words.empty()) return;
     ++num_refused;
+    // Nothing is named that so many ranks can split.
+    CHECK((words.find(" head") != words.npos) == (heads % tensor != 0));
+    CHECK((words.find("inner layer") != words.npos) == (model.ffn % tensor != 0));
+    CHECK(words.find("vocabulary") == words.npos);
     CHECK_THROWS_AS(Layout(model, 1, part), Error);
     PlanRequest request;
     request.num_ranks = request.cluster.devices_per_node = tensor;
