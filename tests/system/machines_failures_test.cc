@@ -135,7 +135,7 @@ TEST_CASE("machines: a node whose /dev/shm is too small for Open MPI") {
   CAPTURE(refused.err);
   CHECK_THAT(refused.err, StartsWith("error: host node2: Open MPI needs 8200 KiB"));
   CHECK(std::ranges::count(refused.err, '\n') == 1);
-  CHECK(refused.status == 1);
+  CHECK(refused.status == 2);
   cluster.check_clean();
 }
 
