@@ -196,9 +196,10 @@ Work Communicator::run_in_thread(Stream& stream, const Task& task, CallOptions o
   ready->record(stream);
   if (!worker_) worker_ = std::make_unique<Worker>(device());
   return worker_->start(
-      request.collective == Collective::send ? Worker::Kind::send : Worker::Kind::other, ready,
-      [this, task, purpose, record] {
+      request.collective == Collective::send ? Worker::Kind::send : Worker::Kind::other,
+      [this, task, ready, purpose, record] {
         check(!transport_->given_up(), "given up after an error");
+        ready->synchronize();
         record(execute_and_observe(task, purpose));
       },
       [record](double waited) { record({.exposed_seconds = waited}); });

@@ -156,8 +156,7 @@ Moved CompressedSum::execute(Transport& transport) {
   const auto start = [&](const Request& request) {
     stream.synchronize();
     const auto run = [this, &transport, request] { areas_.moved_ += transport.execute(request); };
-    if (count > 1)
-      return areas_.messenger_->start(Worker::Kind::other, nullptr, run, [](double) {});
+    if (count > 1) return areas_.messenger_->start(Worker::Kind::other, run, [](double) {});
     run();
     return Work();
   };

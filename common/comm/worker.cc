@@ -1,6 +1,5 @@
 #include "common/comm/worker.h"
 
-#include <algorithm>
 #include <exception>
 #include <system_error>
 #include <utility>
@@ -13,16 +12,13 @@ namespace {
 
 class Started final : public Work::State {
  public:
-  Started(std::shared_ptr<Event> ready, std::function<void(double)> record_wait)
-      : ready_(std::move(ready)), record_wait_(std::move(record_wait)) {}
+  explicit Started(std::function<void(double)> record_wait)
+      : record_wait_(std::move(record_wait)) {}
 
   void run(const std::function<void()>& body) {
     std::exception_ptr thrown;
     try {
-      if (ready_) ready_->synchronize();
-      const Time begin = Clock::now();
       body();
-      busy_seconds_ = seconds_since(begin);
     } catch (...) {
       thrown = std::current_exception();
     }
@@ -35,30 +31,30 @@ class Started final : public Work::State {
 
   void wait(Stream& stream) override {
     maybe_delay("told: a task is waited for");
-    const bool is_on_device = ready_ && stream.device() != DeviceType::cpu;
+    const bool is_on_device = stream.device() != DeviceType::cpu;
     Event reached;
     if (is_on_device) reached.record(stream);
     const auto begin = Clock::now();
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] { return done_; });
-    record_wait_(is_on_device ? exposed_on_device(reached) : seconds_since(begin));
+    record_wait_(is_on_device ? seconds_idle(stream, reached) : seconds_since(begin));
     if (error_) std::rethrow_exception(error_);
   }
 
  private:
-  // Returns how long the stream has been idle: it came here so long after it had passed `ready_`,
-  // when the task began. If it still computes, it has not been idle.
-  double exposed_on_device(const Event& reached) const {
+  // Returns how long the stream has had nothing to do since it came to the mark.
+  static double seconds_idle(Stream& stream, const Event& reached) {
     if (!reached.has_passed()) return 0;
-    return std::max(0.0, busy_seconds_ - 1e-3 * Event::elapsed_ms(*ready_, reached));
+    Event now;
+    now.record(stream);
+    now.synchronize();  // at once
+    return 1e-3 * Event::elapsed_ms(reached, now);
   }
 
-  const std::shared_ptr<Event> ready_;
   std::function<void(double)> record_wait_;
   std::mutex mutex_;
   std::condition_variable changed_;
   bool done_ = false;
-  double busy_seconds_ = 0;
   std::exception_ptr error_;
 };
 
@@ -90,9 +86,8 @@ Worker::~Worker() {
   thread_.join();
 }
 
-Work Worker::start(Kind kind, std::shared_ptr<Event> ready, std::function<void()> task,
-                   std::function<void(double)> record_wait) {
-  auto state = std::make_shared<Started>(std::move(ready), std::move(record_wait));
+Work Worker::start(Kind kind, std::function<void()> task, std::function<void(double)> record_wait) {
+  auto state = std::make_shared<Started>(std::move(record_wait));
   maybe_delay("told: a task is to be queued");
   {
     const std::lock_guard lock(mutex_);

@@ -5,7 +5,6 @@
 #include <cstddef>
 #include <deque>
 #include <functional>
-#include <memory>
 #include <mutex>
 #include <thread>
 
@@ -23,13 +22,10 @@ class Worker {
   ~Worker();
 
   enum class Kind { send, other };
-  // Queues `task`, which begins when `ready` has been passed, or at once if that is null. wait() of
-  // the returned Work returns when the task has run, throws what the task threw, and gives
-  // `record_wait` the seconds for which the caller stood still: on the CPU its thread, on a device
-  // the stream. That is not what the host waits, which also waits for the device's computation
-  // before `ready`.
-  Work start(Kind kind, std::shared_ptr<Event> ready, std::function<void()> task,
-             std::function<void(double)> record_wait);
+  // Queues `task`. wait() of the returned Work returns when the task has run, throws what the task
+  // threw, and gives `record_wait` the seconds that it waited: on the CPU the host, on a device the
+  // stream, which may still compute while the host waits.
+  Work start(Kind kind, std::function<void()> task, std::function<void(double)> record_wait);
   // Returns when no task is queued or running.
   void drain();
   // Returns when no task but sends is queued or running.

@@ -1,6 +1,5 @@
 // What a stream of the device waits for operations in the background. The host waits for longer.
 #include <chrono>
-#include <memory>
 #include <thread>
 
 #include "common/comm/worker.h"
@@ -23,13 +22,10 @@ double waited_for_operation(StreamOrder order) {
   // After three waits of the host no stream is early for a while, in every run.
   for (int i = 0; i < 3; ++i) stream.synchronize();
   Worker worker(DeviceType::emulator);
-  const auto ready = std::make_shared<Event>();
-  ready->record(stream);
   fill(stream, x, 1);
   double seconds = -1;
   const auto work = [] { std::this_thread::sleep_for(std::chrono::milliseconds(100)); };
-  worker.start(Worker::Kind::other, ready, work, [&](double waited) { seconds = waited; })
-      .wait(stream);
+  worker.start(Worker::Kind::other, work, [&](double waited) { seconds = waited; }).wait(stream);
   stream.synchronize();
   emulator::set_stream_order(StreamOrder::immediate);
   return seconds;
