@@ -185,8 +185,8 @@ TEST_CASE("Bad input is refused in one line") {
   check_line({"--cluster", "h100x8", "--days", "3"}, "--tokens");
   check_line({"--cluster", "h100x8", "--tokens", "1", "--days", "0"}, "--days");
   check_line({"--cluster", "h100x8", "--tokens", "1", "--gpu-hours", "-1"}, "--gpu-hours");
-  check_line({"--cluster", ""}, "--cluster: the name is empty");
-  check_line({"--cluster", "h100", "--program", ""}, "--program: the name is empty");
+  check_line({"--cluster", ""}, "--cluster: its value is empty");
+  check_line({"--cluster", "h100", "--program", ""}, "--program: its value is empty");
   check_line({"--cluster", "h100", "--keep-free", "1.5"}, "--keep-free");
   check_line({"--measured", "8:1.5:1000"}, "--tokens");
   check_line({"--measured", "8:1.5", "--tokens", "1"}, "8:1.5");

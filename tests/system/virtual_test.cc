@@ -299,8 +299,8 @@ TEST_CASE("What cannot be simulated is refused in one line") {
   const Flags cluster = {"--cluster", "h100x8"};
   check_line({}, "--cluster");
   check_line({"--cluster", "h999"}, "h999");
-  check_line({"--cluster", ""}, "--cluster: the name is empty");
-  check_line({"--cluster", "h100x8", "--program", ""}, "--program: the name is empty");
+  check_line({"--cluster", ""}, "--cluster: its value is empty");
+  check_line({"--cluster", "h100x8", "--program", ""}, "--program: its value is empty");
   check_line(cluster + Flags{"--ranks", "9"}, "9");
   check_line(cluster + Flags{"--ranks", "0"}, "--ranks");
   check_line(cluster + Flags{"--global-batch-size", "3"}, "--global-batch-size 3");

@@ -17,10 +17,7 @@ void add_cluster_flags(CLI::App& app, std::string& cluster, std::string& program
       if (given == "list") throw CLI::Success(list(), CLI::ExitCodes::Success);
       return std::string();
     };
-    app.add_option(name, value, when + text)
-        ->check(path("the name is empty"))
-        ->check(CLI::Validator(listed, ""))
-        ->group(group);
+    app.add_option(name, value, when + text)->check(CLI::Validator(listed, ""))->group(group);
   };
   add("--cluster", cluster,
       "the cluster to simulate, such as h100x8, a100-80x8x64 (64 nodes of 8), laptop, or a file; "

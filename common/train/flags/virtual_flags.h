@@ -10,7 +10,7 @@
 namespace ladder {
 
 // Adds --cluster and --program, whose help texts begin with `when`. The value "list" ends parsing
-// by a CLI::Success with the names that are known; an empty one is refused.
+// by a CLI::Success with the names that are known.
 void add_cluster_flags(CLI::App& app, std::string& cluster, std::string& program,
                        const std::string& when, const std::string& group);
 
