@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <limits>
 
-#include "common/comm/grid_groups.h"
 #include "common/comm/job.h"
 #include "common/model/description.h"
 #include "common/train/run/virtual_run.h"
@@ -104,14 +103,14 @@ MemoryNeed memory_need(const Candidate& candidate, const PlanRequest& request) {
   const Cluster& cluster = request.cluster;
   const size_t sharers = std::min(num_ranks, cluster.devices_per_node);
   MemoryNeed need;
-  const size_t num_groups = prepared.program.arrange ? GridGroups::num_groups(grid) : 0;
-  need.for_libraries = memory_for_libraries(request, num_ranks > 1 ? 1 + num_groups : 0);
   for (size_t stage = 0; stage < candidate.pipeline && need.fits; ++stage) {
     if (request.watch) request.watch();
     const size_t rank = grid.rank_at(Axis::pipeline, stage);
     const Prediction prediction =
         predict_memory(prepared.program, prepared.config, prepared.program.grid(num_ranks, rank));
     need.consider(rank, prediction.device, prediction.host);
+    const size_t num_groups = prepared.program.arrange ? prediction.num_groups : 0;
+    need.for_libraries = memory_for_libraries(request, num_ranks > 1 ? 1 + num_groups : 0);
     need.fits = need.device.total() + need.for_libraries <= cluster.device_memory &&
                 need.host.total() * sharers <= cluster.host_memory;
   }
