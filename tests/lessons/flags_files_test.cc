@@ -47,7 +47,8 @@ Read read_trainer(const Flags& flags, size_t num_ranks) {
   const Program program = make_program<T>();
   Options options(program.lesson, program.add_flags);
   const std::vector<const char*> argv = pointers(flags);
-  CHECK(options.parse(static_cast<int>(argv.size()), argv.data()) == "");
+  const std::string asked = options.parse(static_cast<int>(argv.size()), argv.data());
+  CHECK(asked.empty());
   RunConfig config = options.resolve(program.grid(num_ranks, 0));
   if (program.adjust) program.adjust(config);
   return {program.lesson.name, saved_flags(options.app(), resolved_flags(config)),
@@ -167,12 +168,14 @@ TEST_CASE("flags of every kind are saved as they are read: the given, the resolv
 // A shell variable that is not set makes an empty value.
 TEST_CASE("no flag of any lesson takes an empty value, on the command line or in a file") {
   const TestFolder folder;
+  std::set<std::string> seen;
   for (const Reader& read : readers()) {
     const Read lesson = read({}, 4);
     for (const std::string& flag : lesson.all) {
       CAPTURE(lesson.name, flag);
       const std::string message = flag + ": its value is empty; see --help";
       CHECK_THROWS_WITH(read({flag, ""}, 4), message);
+      if (!seen.insert(flag).second) continue;
       CHECK_THROWS_WITH(read({flag + "="}, 4), message);
       const std::string name = flag.substr(2), file = folder.write("flags", name + " = \"\"\n");
       CHECK_THROWS_WITH(read({"--config", file}, 4),
