@@ -49,3 +49,8 @@ expect 2 $'no command \'upp\'; did you mean up?' tools/cluster upp
 expect 2 $'no flag \'--bandwith\'; did you mean --bandwidth?' tools/cluster up --bandwith 1gbit
 expect 2 $'no flag \'--latncy\'; did you mean --latency?' tools/cluster up --latncy 1ms
 expect 2 "there is no command 'lits'; did you mean list?" tools/zoo lits
+
+# A name that is empty, or not there, is none.
+expect 2 "say which folder the hosts meet in" tools/machines/launch/serve ''
+expect 2 "say which folder the hosts meet in" tools/machines/launch/serve
+expect 2 "-n needs a value" tools/cluster up -n
