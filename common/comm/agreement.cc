@@ -43,6 +43,7 @@ std::string describe(const Setting& odd, const std::string& odd_rank, const Sett
 std::vector<uint64_t> MpiWorld::all_gather(const std::vector<uint64_t>& own) const {
   const auto count = static_cast<int>(own.size());
   std::vector<uint64_t> all(size_ * own.size());
+  const auto limit = limit_wait();
   mpi_check(MPI_Allgather(own.data(), count, MPI_UINT64_T, all.data(), count, MPI_UINT64_T,
                           MPI_COMM_WORLD));
   return all;
@@ -58,6 +59,7 @@ std::vector<MpiWorld::Summary> MpiWorld::summaries_of(const std::string& text) c
 
 std::string MpiWorld::text_of(size_t from, const std::string& own, uint64_t length) const {
   std::string text = rank_ == from ? own : std::string(length, '\0');
+  const auto limit = limit_wait();
   mpi_check(MPI_Bcast(text.data(), static_cast<int>(length), MPI_CHAR, static_cast<int>(from),
                       MPI_COMM_WORLD));
   return text;

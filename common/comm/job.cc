@@ -43,7 +43,7 @@ size_t memory_beside_libraries(size_t free, size_t num_communicators) {
   return free > reserve ? free - reserve : 1;  // 0 would be no cap
 }
 
-void Job::join() {
+void Job::join(double wait_limit) {
   // By itself CUDA loads a kernel when it is first launched, and that may wait for all that runs on
   // the GPU. A collective that runs there may wait for the rank that is about to launch, so both
   // would wait for ever ("Lazy Loading", "Concurrent execution", in the CUDA C++ Programming
@@ -51,7 +51,7 @@ void Job::join() {
   const Launch launch = find_launch();
   if (launch.size == 1) return;
   setenv("CUDA_MODULE_LOADING", "EAGER", 0);  // 0: the user's value stays
-  if (launch.has_server) world_.emplace();
+  if (launch.has_server) world_.emplace(wait_limit);
   if (launch.size == 0 || size() == launch.size) return;
   world_.reset();
   const bool is_srun = launch.name == std::string("srun");
@@ -72,6 +72,7 @@ Job::Sharing Job::find_sharing(DeviceType device) const {
   if (!world_) return {};
   constexpr int kLength = 32;
   const std::string own = selected_device_id(device);
+  const auto limit = world_->limit_wait();
   std::vector<char> all(kLength * ranks, '\0');
   std::copy_n(own.begin(), std::min<size_t>(own.size(), kLength - 1),
               &all[kLength * world_->node_rank()]);
@@ -122,7 +123,9 @@ void Job::connect(const ConnectOptions& options) {
   communicator_ = std::make_unique<Communicator>(std::move(transport));
   device_ = options.device;
   free_memory_ = free_memory(device_) / sharing.ranks_on_device;
-  if (world_) mpi_check(MPI_Barrier(world_->node()));  // nobody allocates before all have looked
+  if (!world_) return;
+  const auto limit = world_->limit_wait();
+  mpi_check(MPI_Barrier(world_->node()));  // nobody allocates before all have looked
 }
 
 size_t Job::free_device_memory(size_t num_groups) const {

@@ -47,8 +47,10 @@ class Job {
   // unless the environment says otherwise (CUDA_MODULE_LOADING). If a launcher has started another
   // number of processes than MPI finds, each would train for itself: then one of them says so, and
   // all end with status 2. REQUIRES: it is called once, before all that follows, and before the
-  // first call of CUDA.
-  void join();
+  // first call of CUDA. `wait_limit` is MpiWorld's.
+  void join(double wait_limit = 0);
+  // Returns null if there is one rank.
+  MpiWorld* world() { return world_ ? &*world_ : nullptr; }
 
   size_t rank() const { return world_ ? world_->rank() : 0; }
   size_t size() const { return world_ ? world_->size() : 1; }
@@ -80,8 +82,7 @@ class Job {
   // Makes symmetric windows of what has been allocated from registered(), if --nccl-windows asks
   // for them and they can be (nccl_memory.h). Collective.
   void make_windows();
-  // Returns true if all ranks reach host data in each other's memory, so that they send no
-  // messages.
+  // Returns true if ranks reach host data in each other's memory, so that they send no messages.
   bool shares_memory() const { return shares_memory_; }
   // Returns the machine of each rank as a number, if each machine sums its own ranks before
   // anything leaves it. Empty if that is not so, if this is not known, or on one machine.

@@ -53,6 +53,7 @@ std::unique_ptr<Transport> MpiTransport::make(MPI_Comm comm, const MpiWorld& wor
 
 std::unique_ptr<Transport> MpiTransport::make_world(const MpiWorld& world, NodeMemory* node_memory,
                                                     const MpiOptions& options) {
+  const auto limit = world.limit_wait();
   MPI_Comm comm = MPI_COMM_NULL;
   mpi_check(MPI_Comm_dup(MPI_COMM_WORLD, &comm));
   return make(comm, world, node_memory, options);
@@ -61,6 +62,7 @@ std::unique_ptr<Transport> MpiTransport::make_world(const MpiWorld& world, NodeM
 std::unique_ptr<Transport> MpiTransport::split(size_t color) {
   MPI_Comm comm = MPI_COMM_NULL;
   maybe_delay("split");
+  const auto limit = world_.limit_wait();
   mpi_check(MPI_Comm_split(comm_, static_cast<int>(color), static_cast<int>(rank()), &comm));
   return make(comm, world_, node_memory_, options_);
 }

@@ -6,10 +6,12 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <source_location>
 #include <string>
 #include <vector>
 
+#include "common/comm/watchdog.h"
 #include "kernels/runtime/clock.h"
 
 namespace ladder {
@@ -30,11 +32,21 @@ struct Setting {
   std::string name, value;
 };
 
+// What a rank shares with those of its machine. Of the first three, only the first rank's count.
+struct NodeBoard {
+  std::atomic<int> failures = 0;            // calls of MpiWorld::first_to_fail()
+  std::atomic<uint64_t> end = 0, save = 0;  // AgreedSteps
+  std::atomic<uint32_t> waits = 0;          // how often the rank has begun MpiWorld::limit_wait()
+  std::atomic<size_t> waits_for = 0;        // the rank that this one waits for, as it has noted
+  std::atomic<Time::rep> waits_at = 0;      // when it has noted that, by Clock
+};
+
 // MpiWorld is MPI from MPI_Init_thread to MPI_Finalize. A program has one, made in main's thread.
 class MpiWorld {
  public:
-  // Throws an Error if MPI cannot serve several threads at once (MPI_THREAD_MULTIPLE).
-  MpiWorld();
+  // Throws an Error if MPI cannot serve several threads at once (MPI_THREAD_MULTIPLE). `wait_limit`
+  // is that of limit_wait(), in seconds, and counts as 10 if it is less; 0 = none.
+  explicit MpiWorld(double wait_limit = 0);
   ~MpiWorld();
   MpiWorld(const MpiWorld&) = delete;
   MpiWorld& operator=(const MpiWorld&) = delete;
@@ -60,9 +72,15 @@ class MpiWorld {
   // Returns the name of a rank for which this one has waited so long, and if that rank has noted
   // lately that it waits itself, whom it waits for: who keeps all may be another rank.
   std::string late_name(const std::string& name, double seconds) const;
+  // Limits what MPI itself waits for other ranks, while what it returns lives: when the time is
+  // over an error says which ranks of this machine have not begun their wait, if any, and all ranks
+  // end. All ranks do these waits, in the same order. (Communicators limit the operations
+  // themselves.)
+  std::unique_ptr<Watchdog> limit_wait() const;
+  NodeBoard& board() { return board_[0]; }
   // Returns true for the first rank of this machine that calls it, and false for the others: they
   // most likely fail because the first one did, and need not say so too.
-  bool first_to_fail();
+  bool first_to_fail() const;
   // Throws UserError on all ranks if a rank's settings are not those of rank 0. The message names
   // the first setting that differs, both values and both ranks. Collective. The ranks first
   // exchange the lengths of their texts, so it does not matter how much the texts differ.
@@ -77,6 +95,8 @@ class MpiWorld {
   [[noreturn]] static void abort(int status);
 
  private:
+  void share_boards();
+  [[noreturn]] void end_late() const;
   void find_names();
   void find_machines();
   // The length and the hash of each rank's text.
@@ -88,11 +108,8 @@ class MpiWorld {
   // Returns the text of rank `from`, whose length is `length`. Collective.
   std::string text_of(size_t from, const std::string& own, uint64_t length) const;
 
-  // What a rank has noted, in shared memory: whom it waits for, and when, by Clock.
-  struct Wait {
-    std::atomic<size_t> on;
-    std::atomic<Time::rep> at;
-  };
+  // Returns what a rank of this machine shares; null for a rank of another one.
+  NodeBoard* board_of(size_t rank) const;
   size_t index_of(const std::string& name) const;
 
   size_t rank_ = 0, size_ = 1, node_size_ = 1, node_rank_ = 0, num_nodes_ = 0;
@@ -100,8 +117,9 @@ class MpiWorld {
   std::vector<std::string> names_;  // of all ranks
   MPI_Comm node_ = MPI_COMM_NULL;
   MPI_Win window_ = MPI_WIN_NULL;
-  std::atomic<int>* failures_ = nullptr;  // counts first_to_fail(), shared by the machine's ranks
-  Wait* waits_ = nullptr;                 // of all ranks; those of this machine write theirs
+  std::atomic<NodeBoard*> board_ =
+      nullptr;  // of the machine's first rank, then those of the others
+  double wait_limit_;
 };
 
 }  // namespace ladder

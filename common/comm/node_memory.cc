@@ -148,6 +148,7 @@ void NodeMemory::unmap(const Allocation& allocation) {
 }
 
 void* NodeMemory::allocate(size_t bytes) {
+  auto limit = world_.limit_wait();
   const uint64_t needed = sum_of_needs(world_, bytes);
   if (const auto free = free_bytes(); free && *free < needed) fail_for_space(needed);
   struct Ours {
@@ -172,6 +173,7 @@ void* NodeMemory::allocate(size_t bytes) {
     }
     mpi_check(MPI_Barrier(world_.node()));  // all ranks have opened all files
   }
+  limit.reset();
   char* const memory = allocation[node_rank_].begin;
   maybe_delay("node memory: before it has memory");
   if (!populate(memory, bytes)) fail_for_space(needed);

@@ -7,7 +7,7 @@ namespace ladder {
 Watchdog::Watchdog(std::chrono::duration<double> limit, std::function<void()> bite)
     : thread_([this, limit, act = std::move(bite)] {
         std::unique_lock lock(mutex_);
-        if (!changed_.wait_for(lock, limit, [this] { return is_over_; })) act();
+        while (!changed_.wait_for(lock, limit, [this] { return is_over_; })) act();
       }) {}
 
 Watchdog::~Watchdog() {

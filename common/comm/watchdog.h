@@ -9,7 +9,7 @@
 
 namespace ladder {
 
-// Calls `bite` in a thread of its own unless it is destroyed within the time limit.
+// Calls `bite` in a thread of its own each time the limit has passed, until it is destroyed.
 class Watchdog {
  public:
   Watchdog(std::chrono::duration<double> limit, std::function<void()> bite);

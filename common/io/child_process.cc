@@ -25,13 +25,17 @@ void require(bool is_done, const char* call) {
   throw Error(concat("no other program can be run: ", call, ": ", std::strerror(errno)));
 }
 
-// Blocks SIGINT and SIGTERM while it lives, so that they can be read from a descriptor.
+// Blocks the signals that are passed on while it lives, so that they can be read from a descriptor.
 class BlockedSignals {
  public:
   BlockedSignals() {
     sigemptyset(&blocked_);
-    sigaddset(&blocked_, SIGINT);
-    sigaddset(&blocked_, SIGTERM);
+    for (const int signal : {SIGTERM, SIGUSR1, SIGHUP, SIGINT}) {
+      struct sigaction action;
+      sigaction(signal, nullptr, &action);
+      // One that is ignored would be read all the same.
+      if (action.sa_handler != SIG_IGN) sigaddset(&blocked_, signal);
+    }
     sigprocmask(SIG_BLOCK, &blocked_, &before_);
     arrived_ = Descriptor(signalfd(-1, &blocked_, SFD_CLOEXEC));
     require(arrived_.is_open(), "signalfd");
@@ -82,23 +86,24 @@ class Lines {
   std::string text_;
 };
 
-// Reads the child's standard error to its end and passes signals on. Returns the last signal.
+// Reads the child's standard error to its end and passes signals on. Returns the first signal.
 int attend(pid_t child, int error_pipe, int signals, Lines& lines) {
   std::array<pollfd, 2> sources = {pollfd{error_pipe, POLLIN, 0}, pollfd{signals, POLLIN, 0}};
   std::array<char, 4096> buffer;
-  int last_signal = 0;
+  int first_signal = 0;
   while (true) {
     if (poll(sources.data(), sources.size(), -1) < 0) continue;  // interrupted
     if (sources[1].revents != 0) {
       signalfd_siginfo signal;
       if (read(signals, &signal, sizeof signal) == sizeof signal) {
-        last_signal = static_cast<int>(signal.ssi_signo);
-        if (signal.ssi_code <= 0) kill(child, SIGTERM);  // a process has sent it, not the kernel
+        const auto number = static_cast<int>(signal.ssi_signo);
+        if (first_signal == 0) first_signal = number;
+        if (signal.ssi_code <= 0) kill(child, number);  // a process has sent it, not the kernel
       }
     }
     if (sources[0].revents == 0) continue;
     const ssize_t count = read(error_pipe, buffer.data(), buffer.size());
-    if (count == 0) return last_signal;
+    if (count == 0) return first_signal;
     if (count > 0) lines.add({buffer.data(), static_cast<size_t>(count)});
   }
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <csignal>
 #include <optional>
 #include <regex>
 #include <string_view>
@@ -38,6 +39,14 @@ std::optional<std::pair<size_t, int>> lost_rank(const std::string& line) {
   std::smatch match;
   if (!std::regex_match(line, match, kLost)) return {};
   return std::pair(std::stoul(match[1]), std::stoi(match[2]));
+}
+
+// Returns the signal that has told the ranks to end, through this process or one of theirs, or 0.
+// Such ranks save, and end by themselves.
+int signal_of(const RanksEnd& end) {
+  if (end.mpirun.signal != 0 || !end.lost.empty()) return end.mpirun.signal;
+  const int signal = end.mpirun.status - 128;
+  return std::ranges::count(std::array{SIGTERM, SIGUSR1, SIGHUP, SIGINT}, signal) > 0 ? signal : 0;
 }
 
 std::string text_of(const RanksEnd& end) {
@@ -107,15 +116,17 @@ Supervisor::~Supervisor() {
 int Supervisor::run() {
   print(config_.flags_note);
   say(concat(counted(num_left_, "rank"), ": ", layout_note(layout()), "; a checkpoint ",
-             config_.checkpoint.every == 0 ? "after the last step"
-                                           : concat("every ", config_.checkpoint.every, " steps"),
+             checkpoint_every() == "0" ? "after the last step"
+             : config_.checkpoint.every_seconds > 0
+                 ? "every " + checkpoint_every()
+                 : concat("every ", checkpoint_every(), " steps"),
              ", in ", one_line(config_.checkpoint.path)));
   while (true) {
     const RanksEnd end = run_ranks(layout());
     if (end.mpirun.status == 0 || end.mpirun.status == 2) return end.mpirun.status;
-    if (end.mpirun.signal != 0) {
-      say(concat("ended by signal ", end.mpirun.signal, "; ", checkpoint_note()));
-      return 128 + end.mpirun.signal;
+    if (const int signal = signal_of(end); signal != 0) {
+      say(concat("ended by signal ", signal, "; ", checkpoint_note()));
+      return 128 + signal;
     }
     recover(end);
   }
@@ -134,6 +145,12 @@ std::string Supervisor::layout_note(const ProcessGrid& layout) const {
   return as_wished ? note : concat(note, " (asked for ", layout_text(wished_), ")");
 }
 
+std::string Supervisor::checkpoint_every() const {
+  const CheckpointConfig& checkpoint = config_.checkpoint;
+  return checkpoint.every_seconds > 0 ? concat(static_cast<int64_t>(checkpoint.every_seconds), "s")
+                                      : concat(checkpoint.every);
+}
+
 std::vector<std::string> Supervisor::command(const ProcessGrid& layout) const {
   std::vector<std::string> words = {flags_.mpirun, "-n", concat(layout.world_size()),
                                     fs::read_symlink("/proc/self/exe")};
@@ -149,7 +166,7 @@ std::vector<std::string> Supervisor::command(const ProcessGrid& layout) const {
   add("pipeline-parallel-size", layout.pipeline_size);
   if (config_.optimizer.num_steps > 0 || resumes_) {
     add("checkpoint", config_.checkpoint.path);
-    add("checkpoint-every", config_.checkpoint.every);
+    add("checkpoint-every", checkpoint_every());
     add("keep", config_.checkpoint.keep);
   }
   add("step-file", (scratch_ / "steps").string());

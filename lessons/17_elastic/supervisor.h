@@ -53,6 +53,8 @@ class Supervisor {
   std::string layout_note(const ProcessGrid& layout) const;
   // Starts the ranks and returns when all have ended.
   RanksEnd run_ranks(const ProcessGrid& layout);
+  // Returns the value of --checkpoint-every for them.
+  std::string checkpoint_every() const;
   // Returns the command that starts them.
   std::vector<std::string> command(const ProcessGrid& layout) const;
   // Takes note of what was lost, and says how it goes on. Throws Error if it is no use to start

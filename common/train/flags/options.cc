@@ -33,6 +33,8 @@ struct Options::Raw {
   std::optional<double> learning_rate, min_learning_rate;
   std::optional<int64_t> warmup_steps;
   std::optional<int> threads;
+  std::string checkpoint_every = "0";
+  std::optional<unsigned> grace;
 
   void add_training_flags(CLI::App& app);
   void add_output_flags(CLI::App& app);
@@ -107,15 +109,22 @@ void Options::Raw::add_checkpoint_flags(CLI::App& app) {
                      "many before")
           ->group(group);
   const auto needs_folder = [&](CLI::Option* option) { option->needs(folder)->group(group); };
-  needs_folder(app.add_option("--checkpoint-every", checkpoint.every,
-                              "Steps between checkpoints; 0 = only after the last [0]")
-                   ->check(whole(0, 1'000'000'000)));
+  needs_folder(app.add_option("--checkpoint-every", checkpoint_every,
+                              "Steps between checkpoints, or time, such as 10min (s, min, h); 0 = "
+                              "only after the last [0]")
+                   ->check(steps_or_time()));
   needs_folder(app.add_option("--keep", checkpoint.keep, "How many, the newest; 0 = all [0]")
                    ->check(whole(0, 1'000'000'000)));
   needs_folder(app.add_flag("--checkpoint-async", checkpoint.async,
                             "Train on while a checkpoint is written, from a copy in host memory"));
   needs_folder(app.add_flag("--resume", checkpoint.resume,
                             "Go on after the newest checkpoint in the folder, if there is one"));
+  app.add_option(
+         "--grace", grace,
+         "Seconds from a signal (TERM, USR1, HUP, INT), which ends the run after a step, to "
+         "its end by force [30 with --checkpoint, else 2]")
+      ->check(whole(1, 86'400))
+      ->group(group);
 }
 
 void Options::Raw::add_machine_flags(CLI::App& app) {
@@ -213,6 +222,11 @@ RunConfig Options::resolve(const ProcessGrid& grid, size_t node_size) const {
                data_size > 1 ? of_rank : "", "--global-batch-size ", global,
                data_size > 1 ? concat(" over ", sharers(data_size, num_ranks), ")") : ""));
   }
+
+  CheckpointConfig& checkpoint = config.checkpoint;
+  checkpoint.every_seconds = seconds_in(raw.checkpoint_every);
+  checkpoint.every = checkpoint.every_seconds > 0 ? 0 : std::stoll(raw.checkpoint_every);
+  checkpoint.grace_seconds = raw.grace.value_or(checkpoint.path.empty() ? 2 : 30);
 
   check_countable(config);
   raw.muon.resolve(config.optimizer, config.model, lesson_);

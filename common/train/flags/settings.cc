@@ -53,6 +53,7 @@ std::map<std::string, ComparedBy, std::less<>> make_flags_without_setting() {
       {"--checkpoint-every", nothing},
       {"--checkpoint-async", nothing},
       {"--keep", nothing},
+      {"--grace", nothing},
       {"--resume", nothing},
       // What backward computes again has the bits that it had before.
       {"--recompute", nothing},

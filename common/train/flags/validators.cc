@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstring>
 #include <optional>
 #include <string>
 #include <vector>
@@ -54,6 +55,26 @@ CLI::Validator real(double least, double most, bool exclusive) {
         }
         return concat("'", text, "' is not a number ", exclusive ? "above " : "from ", least,
                       " to ", most);
+      },
+      "");
+}
+
+double seconds_in(const std::string& time) {
+  for (const auto& [unit, seconds] : {std::pair("min", 60.0), {"h", 3600.0}, {"s", 1.0}}) {
+    if (!time.ends_with(unit)) continue;
+    std::string number = time.substr(0, time.size() - std::strlen(unit));
+    return whole(1, 1'000'000)(number).empty() ? seconds * std::stod(number) : 0;
+  }
+  return 0;
+}
+
+CLI::Validator steps_or_time() {
+  return CLI::Validator(
+      [](std::string& text) {
+        const std::string fault = whole(0, 1'000'000'000)(text);
+        return fault.empty() || seconds_in(text) > 0
+                   ? std::string()
+                   : concat(fault, ", nor a time such as 90s, 10min or 2h");
       },
       "");
 }

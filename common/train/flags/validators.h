@@ -17,6 +17,10 @@ CLI::Validator decimal();
 CLI::Validator whole(int64_t least, int64_t most);
 // Accepts a finite number from `least` (or above it, if exclusive) to `most`.
 CLI::Validator real(double least, double most, bool exclusive = false);
+// Accepts a whole number of steps, or a time: a whole number above 0 with its unit, as in 10min.
+CLI::Validator steps_or_time();
+// Returns the seconds of such a time; 0 if it is no time.
+double seconds_in(const std::string& time);
 
 // Accepts a number of bytes, such as 64MiB, and turns it into the plain number. It is given to
 // transform(), which keeps what a validator makes of a value.

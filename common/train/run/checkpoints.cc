@@ -34,9 +34,10 @@ Checkpoints::Checkpoints(const RunConfig& config, const ProcessGrid& grid, Job& 
   note_vocabulary(vocabulary, settings_);
   named_by("--checkpoint", [&] {
     if (grid_.rank == 0) folder_.emplace(config_.checkpoint.path);
-    find_newest(vocabulary);
     std::vector<uint64_t> name = folder_ ? folder_->unfinished_name() : std::vector<uint64_t>(4);
     unfinished_ = unfinished_path(config_.checkpoint.path, job_.all_gather(name));  // of rank 0
+    require_shared_folder();
+    find_newest(vocabulary);
     if (folder_) notes_ += folder_->left_over();
   });
 }
@@ -183,12 +184,12 @@ void Checkpoints::barrier() {
   ranks.count_as_control(false);
 }
 
-void Checkpoints::after_step(int64_t step, Trainer& trainer) {
+void Checkpoints::after_step(int64_t step, Trainer& trainer, bool is_due) {
   const CheckpointConfig& checkpoint = config_.checkpoint;
   if (checkpoint.path.empty()) return;
   named_by("--checkpoint", [&] {
     if (writer_.joinable() && !writing_ && error_) std::rethrow_exception(error_);
-    const bool is_due = checkpoint.every > 0 && step % checkpoint.every == 0;
+    is_due |= checkpoint.every > 0 && step % checkpoint.every == 0;
     if (is_due || step == config_.optimizer.num_steps) save(step, trainer);
   });
 }
@@ -255,13 +256,11 @@ void Checkpoints::write(const CheckpointIndex& index, const std::vector<NamedSli
 void Checkpoints::publish(const CheckpointIndex& index) {
   if (!folder_) return;
   const std::string partial = checkpoint_path(unfinished_, index.step());
-  // How long written files may take to appear here: shared file systems may be seconds late.
-  constexpr double kSeconds = 30;
   std::optional<Time> done;
   while (!has_all_rank_files(partial, grid_.world_size())) {
     if (stopped_) return;
     if (all_ranks_done_ && !done) done = Clock::now();
-    if (done && seconds_since(*done) > kSeconds) {
+    if (done && seconds_since(*done) > kLateSeconds) {
       throw FileError(concat(partial, ": the files of some ranks are missing; the folder must be ",
                              "on a file system that all machines of the run share"));
     }

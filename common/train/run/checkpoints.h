@@ -46,14 +46,25 @@ class Checkpoints {
   void restore(Trainer& trainer);
   // Allocates what writing needs, and notes which curves begin. Called once, before the first step.
   void prepare(Memory& host_memory, Stream& stream, Trainer& trainer);
-  // Writes a checkpoint if one is due after this step. Unless --checkpoint-async is given it is
-  // there when this returns. Throws an Error if it, or the one before, could not be written.
-  // Collective if one is due.
-  void after_step(int64_t step, Trainer& trainer);
+  // Writes a checkpoint if one is due after this step, or `is_due` says so. Unless
+  // --checkpoint-async is given it is there when this returns. Throws an Error if it, or the one
+  // before, could not be written. Collective if one is due.
+  void after_step(int64_t step, Trainer& trainer, bool is_due = false);
   // Waits until all checkpoints are there. Collective.
   void finish();
 
  private:
+  // How long what one machine has written may take to appear on another, in seconds: shared file
+  // systems may be late.
+  static constexpr double kLateSeconds = 30;
+
+  // Throws a UserError on all ranks that names a machine unless one rank of every machine can write
+  // into rank 0's hidden folder, whose name no other folder has. So a folder of the same name on a
+  // machine's own disk is found out. Collective. (These two are in shared_folder.cc.)
+  void require_shared_folder() const;
+  // Waits for a file system that is late. Returns 0, or the number of the error if this rank
+  // cannot.
+  int try_to_write() const;
   void find_newest(Vocabulary& vocabulary);
   void compare(const CheckpointIndex& index);
   // Adds a line to the notes for each setting that the index does not have, or has otherwise.

@@ -111,6 +111,10 @@ void write_dump(const std::string& folder, int64_t step, const StepResult& resul
                 const ModelDescription& model, DType dtype,
                 const std::function<void(std::string_view kind, const TensorSink&)>& visit,
                 OptimizerKind optimizer) {
+  if (folder.empty()) {
+    for (std::string_view kind : kDumpedKinds) visit(kind, nullptr);
+    return;
+  }
   named_by("--dump", [&] {
     SafetensorsWriter writer(folder + "/" + dump_name(static_cast<size_t>(step)),
                              dumped_tensors(model, dtype, optimizer));

@@ -56,8 +56,9 @@ struct OutputFiles {
 // Writes a dump, such as folder/step_000001.safetensors: `loss` and `grad_norm` (F64), then the
 // tensors grad.NAME, param.NAME, exp_avg.NAME and exp_avg_sq.NAME in `dtype`, each kind in the
 // order of the model's description, of those that the run keeps(). `visit` gives the tensors of a
-// kind to a sink in that order. Throws Error if the disk is full; a file that was there before then
-// stays as it was.
+// kind to a sink in that order. A rank that writes nothing takes part in that: its `folder` is
+// empty, and its sinks are null. Throws Error if the disk is full; a file that was there before
+// then stays as it was.
 void write_dump(const std::string& folder, int64_t step, const StepResult& result,
                 const ModelDescription& model, DType dtype,
                 const std::function<void(std::string_view kind, const TensorSink&)>& visit,

@@ -1,5 +1,8 @@
 #include "common/train/run/run.h"
 
+#include <exception>
+#include <optional>
+
 #include "common/io/standard_streams.h"
 #include "common/train/flags/alike.h"
 #include "common/train/flags/options.h"
@@ -11,14 +14,18 @@
 namespace ladder {
 
 int run(const Program& program, int argc, const char* const* argv) {
-  return run_guarded(program.lesson, [&](Job& job) {
+  std::optional<Options> parsed;
+  std::string asked;
+  std::exception_ptr mistake;
+  int status = 0;
+  const auto body = [&](Job& job) {
     require_same_program(job, program.lesson.name, argc, argv);
-    Options options(program.lesson, program.add_flags);
-    const std::string asked = options.parse(argc, argv);
+    if (mistake) std::rethrow_exception(mistake);
     if (!asked.empty()) {
       if (job.rank() == 0) print(asked);
       return;
     }
+    Options& options = *parsed;
     require_same_flags(job, options.app());
     if (options.is_virtual()) return run_virtual(program, options, job);
     const auto grid_now = [&] { return program.grid(job.size(), job.rank()); };
@@ -30,8 +37,22 @@ int run(const Program& program, int argc, const char* const* argv) {
     const Program planned = program.planned(config, grid);
     TrainingRun run(planned, config, grid, job, predict(planned, config, grid));
     if (job.rank() == 0) options.save(config);
-    run.train();
-  });
+    status = run.train();
+  };
+  // The time limit is needed before ranks can join, so flags are read before. What is wrong with
+  // them is said when it is known that all ranks run the same program.
+  const auto wait_limit = [&] {
+    try {
+      parsed.emplace(program.lesson, program.add_flags);
+      asked = parsed->parse(argc, argv);
+      return parsed->connection().collective_timeout;
+    } catch (...) {
+      mistake = std::current_exception();
+      return 0.0;
+    }
+  };
+  const int failed = run_guarded(program.lesson, body, wait_limit);
+  return failed != 0 ? failed : status;
 }
 
 }  // namespace ladder

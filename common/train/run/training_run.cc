@@ -21,6 +21,7 @@
 #include "common/train/report/trace.h"
 #include "common/train/run/checkpoints.h"
 #include "common/train/run/evaluation.h"
+#include "common/train/run/interruptions.h"
 #include "common/train/run/outputs.h"
 #include "common/train/trainer/full_tensors.h"
 #include "common/train/trainer/guarded.h"
@@ -38,19 +39,17 @@ struct TrainingRun::State {
         prediction(prediction_),
         grid(grid_),
         job(job_),
+        interruptions(config.checkpoint, job),
         corpus(open_corpus(config)),
         device_memory(config.device, "device", config.device_memory),
         host_memory(DeviceType::cpu, "host", config.host_memory, host_memory_for(config.device)),
         stream(config.device),
-        staging_elements(needs_staging() ? GridGroups::staging_elements(grid) : 0),
+        staging_elements(job.size() > 1 && config.device == DeviceType::cpu && !job.shares_memory()
+                             ? GridGroups::staging_elements(grid)
+                             : 0),
         // Under mpirun every rank has a terminal, so that alone says nothing.
         on_terminal(!Job::is_launched() && replaces_lines(STDOUT_FILENO)) {
     prediction.device[Category::communication] += staging_elements * size_of(config.accumulation());
-  }
-
-  // Returns whether sums of data on the device need messages between ranks.
-  bool needs_staging() const {
-    return job.size() > 1 && config.device == DeviceType::cpu && !job.shares_memory();
   }
 
   void say(const std::string& text) {
@@ -80,6 +79,7 @@ struct TrainingRun::State {
   Prediction prediction;
   ProcessGrid grid;
   Job& job;
+  Interruptions interruptions;
   Corpus corpus;
   Memory device_memory, host_memory;
   Stream stream;
@@ -175,12 +175,13 @@ void TrainingRun::State::write(const MetricsFile::Step& line) {
   if (files->board) files->board->write(line, device_memory);
 }
 
-void TrainingRun::train() {
+int TrainingRun::train() {
   // It outlives the handlers: device memory that a collective works on cannot be freed before the
   // collective ends, and its peers may never come.
   std::unique_ptr<Trainer> trainer;
   try {
     make_and_train(trainer);
+    return state_->interruptions.status();
   } catch (const UserError&) {
     state_->end_line();
     state_->job.communicator().give_up();
@@ -201,11 +202,7 @@ void TrainingRun::make_and_train(std::unique_ptr<Trainer>& trainer) {
     state_->job.make_windows();  // of what the trainer has allocated
     Checkpoints& checkpoints = *state_->checkpoints;
     checkpoints.prepare(state_->host_memory, state_->stream, *trainer);
-    if (checkpoints.resumed_step() > 0) {
-      checkpoints.restore(*trainer);
-    } else {
-      trainer->initialize();
-    }
+    checkpoints.resumed_step() > 0 ? checkpoints.restore(*trainer) : trainer->initialize();
     on_the_way([&] { train_and_report(*trainer); });
   } catch (const OutOfMemory& error) {
     throw Error(
@@ -218,7 +215,8 @@ void TrainingRun::train_and_report(Trainer& trainer) {
   const RunConfig& config = s.config;
   const int64_t num_steps = config.optimizer.num_steps;
   s.begin = Clock::now();
-  for (int64_t step = s.checkpoints->resumed_step() + 1; step <= num_steps; ++step) {
+  for (int64_t step = s.checkpoints->resumed_step() + 1;
+       step <= num_steps && s.interruptions.before_step(step); ++step) {
     const double exposed_before = s.exposed_so_far();
     Event before, after;
     before.record(s.stream);
@@ -241,14 +239,18 @@ void TrainingRun::train_and_report(Trainer& trainer) {
       if (draws && step < num_steps) s.sample(step, trainer);
     }
     s.write(line);
-    s.checkpoints->after_step(step, trainer);
+    s.checkpoints->after_step(step, trainer, s.interruptions.after_step(step));
   }
   s.checkpoints->finish();
   trainer.check_replicas();
   if (s.files && s.files->metrics) s.files->metrics->finish();
-  if (!config.export_to.empty()) s.export_model(trainer);
   s.job.communicator().ledger();  // spans of operations on a device become known by it
   if (s.trace) s.write_trace();
+  if (s.interruptions.status() != 0) {
+    if (s.files && s.files->board) s.files->board->finish();
+    return s.say(s.interruptions.text());
+  }
+  if (!config.export_to.empty()) s.export_model(trainer);
   const int64_t trained = std::max<int64_t>(0, num_steps - s.checkpoints->resumed_step());
   const std::string report = counted_text(s.counted, s.grid, s.job) + trainer.report();
   s.say(memory_table(s.prediction, s.device_memory, s.host_memory) +
@@ -260,13 +262,9 @@ void TrainingRun::train_and_report(Trainer& trainer) {
 }
 
 void TrainingRun::State::dump(int64_t step, const StepResult& result, Trainer& trainer) {
-  const auto visit_kind = std::bind_front(&State::visit, this, std::ref(trainer));
-  if (grid.rank == 0) {
-    write_dump(config.dump, step, result, describe(config.model), config.accumulation(), visit_kind,
-               config.optimizer.kind);
-  } else {  // they take part in collecting the tensors, in the order that write_dump asks for
-    for (std::string_view kind : kDumpedKinds) visit_kind(kind, nullptr);
-  }
+  write_dump(grid.rank == 0 ? config.dump : "", step, result, describe(config.model),
+             config.accumulation(), std::bind_front(&State::visit, this, std::ref(trainer)),
+             config.optimizer.kind);
   apart->barrier();  // if a rank finds a fault next, which ends all, the dump is whole
 }
 

@@ -20,9 +20,10 @@ class TrainingRun {
   ~TrainingRun();
 
   // Makes the trainer, trains, exports the model, and prints the tables at the end and the sample.
-  // Throws an Error if memory runs out, with a table of what is needed, or if training has
-  // diverged.
-  void train();
+  // Returns 0; or 128 + the number of a signal that has ended the run after a step, which is saved
+  // with --checkpoint: then files are finished, and the rest is left out. Throws an Error if memory
+  // runs out, with a table of what is needed, or if training has diverged.
+  int train();
 
  private:
   TrainerContext context();

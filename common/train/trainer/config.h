@@ -18,11 +18,13 @@ namespace ladder {
 
 // The checkpoints of a run.
 struct CheckpointConfig {
-  std::string path;   // the folder that they are in; empty = none are written
-  int64_t every = 0;  // steps; 0 = only after the last
-  size_t keep = 0;    // so many, the newest; 0 = all
+  std::string path;          // the folder that they are in; empty = none are written
+  int64_t every = 0;         // steps; 0 = only after the last
+  double every_seconds = 0;  // since the one before; 0 = whatever the time
+  size_t keep = 0;           // so many, the newest; 0 = all
   bool resume = false;
-  bool async = false;  // whether training goes on while one is written
+  bool async = false;          // whether training goes on while one is written
+  unsigned grace_seconds = 2;  // from a signal that ends the run to its end by force
 };
 
 struct FlagValue {

@@ -13,18 +13,18 @@ namespace ladder {
 namespace {
 
 // `bazel run` starts programs in a folder of its own. This changes back to the user's folder before
-// anything else happens, so that relative paths mean what the user expects.
-void change_to_users_folder() {
+// anything else happens, so that relative paths mean what the user expects. Returns the mistake if
+// there is no such folder, or "".
+std::string change_to_users_folder() {
   const char* const folder = std::getenv("BUILD_WORKING_DIRECTORY");
-  if (folder == nullptr) return;
-  if (chdir(folder) != 0) {
-    throw UserError(concat("BUILD_WORKING_DIRECTORY ", folder, ": cannot change to this folder"));
-  }
+  if (folder == nullptr || chdir(folder) == 0) return "";
+  return concat("BUILD_WORKING_DIRECTORY ", folder, ": cannot change to this folder");
 }
 
 }  // namespace
 
-int run_guarded(const LessonInfo& lesson, const std::function<void(Job&)>& body) {
+int run_guarded(const LessonInfo& lesson, const std::function<void(Job&)>& body,
+                const std::function<double()>& wait_limit) {
   prepare_standard_streams();
   if (const Launch launch = find_launch(); !lesson.is_distributed && launch.size > 1) {
     say_for_all(launch, concat(lesson.name, " runs on one rank, ", launch.name, " started ",
@@ -33,8 +33,9 @@ int run_guarded(const LessonInfo& lesson, const std::function<void(Job&)>& body)
   }
   Job job;
   try {
-    job.join();
-    change_to_users_folder();
+    const std::string mistake = change_to_users_folder();
+    job.join(wait_limit ? wait_limit() : 0);
+    if (!mistake.empty()) throw UserError(mistake);
     body(job);
     print("");  // what was printed without looking, such as the help, could not be written either
     return 0;

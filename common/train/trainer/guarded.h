@@ -13,8 +13,10 @@ namespace ladder {
 // Joins the other ranks if the lesson is distributed, and calls `body`. Returns the exit status:
 // 0 if the body returned, 2 if it threw UserError (the user's mistake), 1 if it threw anything
 // else. An exception becomes one message on standard error. A rank that fails ends all ranks.
-// (job.h says how.)
-int run_guarded(const LessonInfo& lesson, const std::function<void(Job&)>& body);
+// (job.h says how.) `wait_limit`, if given, is called before ranks join and returns that of
+// MpiWorld; relative paths mean what the user expects.
+int run_guarded(const LessonInfo& lesson, const std::function<void(Job&)>& body,
+                const std::function<double()>& wait_limit = nullptr);
 
 // Runs body() after all inputs and outputs have been checked. A UserError thrown now, for example
 // because a folder has vanished, is not the user's mistake, so it is rethrown as an Error.

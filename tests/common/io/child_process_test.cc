@@ -42,19 +42,30 @@ TEST_CASE("a program that cannot be started is an error that names it") {
 }
 
 // The script's parent is this process.
-TEST_CASE("a signal ends the child and not this process, and can end this process afterwards") {
-  const int signal = GENERATE(SIGTERM, SIGINT);
-  const std::string name = signal == SIGTERM ? "TERM" : "INT";
+TEST_CASE("each signal ends the child and not this process, and can end this process afterwards") {
+  const int signal = GENERATE(SIGTERM, SIGUSR1, SIGHUP, SIGINT);
+  const std::string number = std::to_string(signal);
   std::vector<std::string> lines;
-  const ChildEnd end = run_script(
-      "trap 'echo told >&2; exit 5' TERM; kill -" + name + " $PPID; while :; do sleep 0.01; done",
-      &lines);
+  const ChildEnd end = run_script("trap 'echo told >&2; kill -TERM $PPID' " + number +
+                                      "; trap 'echo again >&2; exit 5' TERM; kill -" + number +
+                                      " $PPID; while :; do sleep 0.01; done",
+                                  &lines);
+  if (signal != SIGTERM) {  // the second signal is passed on, too, and the first one counts
+    CHECK(lines == std::vector<std::string>{"told", "again"});
+  }
   CHECK(end.signal == signal);
   CHECK(end.status == 5);
-  CHECK(lines == std::vector<std::string>{"told"});
   sigset_t blocked;
   REQUIRE(sigprocmask(SIG_BLOCK, nullptr, &blocked) == 0);
   CHECK(sigismember(&blocked, signal) == 0);
+}
+
+TEST_CASE("a signal that is ignored stays ignored") {
+  const auto before = std::signal(SIGHUP, SIG_IGN);
+  const ChildEnd end = run_script("kill -HUP $PPID; sleep 0.05");
+  std::signal(SIGHUP, before);
+  CHECK(end.signal == 0);
+  CHECK(end.status == 0);
 }
 
 TEST_CASE("the child is told to end when this process is killed") {

@@ -1,0 +1,82 @@
+#include "common/train/run/interruptions.h"
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <atomic>
+
+#include "kernels/runtime/check.h"
+
+namespace ladder {
+namespace {
+
+// A handler only touches atomics that take no lock, and calls what is async-signal-safe.
+std::atomic<int> first_signal = 0;
+std::atomic<int64_t> first_time = 0;  // 0: there is no signal yet
+std::atomic<unsigned> grace_seconds = 1;
+static_assert(decltype(first_time)::is_always_lock_free);
+
+int64_t now() { return std::chrono::steady_clock::now().time_since_epoch().count(); }
+
+void end_by(int number) {
+  signal(number, SIG_DFL);
+  kill(getpid(), number);
+}
+
+void on_signal(int number) {
+  constexpr Clock::duration kToldTwice = std::chrono::milliseconds(500);
+  int none = 0;
+  if (first_signal.compare_exchange_strong(none, number)) {
+    first_time = now();
+    alarm(grace_seconds);
+  } else if (first_time != 0 && now() - first_time > kToldTwice.count()) {
+    end_by(number);
+  }
+}
+
+void on_alarm(int) { end_by(first_signal); }
+
+void set_handlers() {
+  struct sigaction action = {};
+  action.sa_flags = SA_RESTART;
+  action.sa_handler = on_alarm;
+  sigaction(SIGALRM, &action, nullptr);
+  action.sa_handler = on_signal;
+  for (const int number : {SIGTERM, SIGUSR1, SIGHUP, SIGINT}) {
+    struct sigaction before;
+    sigaction(number, nullptr, &before);
+    if (before.sa_handler != SIG_IGN) sigaction(number, &action, nullptr);
+  }
+}
+
+}  // namespace
+
+Interruptions::Interruptions(const CheckpointConfig& config, Job& job)
+    : config_(config),
+      keeps_time_(job.rank() == 0 && config.every_seconds > 0),
+      agreed_(job.world()) {
+  grace_seconds = config.grace_seconds;
+  set_handlers();
+}
+
+bool Interruptions::before_step(int64_t step) {
+  if (signal_ != 0) return false;
+  if (first_signal != 0) agreed_.name(AgreedSteps::kEnd, step, first_signal);
+  if (keeps_time_ && seconds_since(saved_) >= config_.every_seconds) {
+    agreed_.name(AgreedSteps::kSave, step, 0);
+    saved_ = Clock::now();
+  }
+  return true;
+}
+
+bool Interruptions::after_step(int64_t step) {
+  step_ = step;
+  signal_ = agreed_.find(AgreedSteps::kEnd, step).value_or(0);
+  return signal_ != 0 || agreed_.find(AgreedSteps::kSave, step).has_value();
+}
+
+std::string Interruptions::text() const {
+  return concat(config_.path.empty() ? "ended after" : "saved", " step ", step_, "\n");
+}
+
+}  // namespace ladder
