@@ -27,7 +27,8 @@ constexpr std::string_view name_of(DeviceType device) {
 DeviceType cuda_device_of_build();
 
 // Returns the device that `--device name` means. "auto" is cuda if this build and this machine have
-// it, else cpu. Throws a UserError that says what can be done if there is no such device.
+// it, else cpu, and why_cpu() says why (gpu.h). Throws a UserError that says what can be done if
+// there is no such device.
 DeviceType device_named(const std::string& name);
 
 // From now on this thread uses GPU number local_rank modulo the number of GPUs. On other devices it
@@ -51,8 +52,8 @@ size_t num_devices(DeviceType device);
 // 0.
 std::string driver_warning(int driver_version, int runtime_version);
 
-// Describes the device for the header of a run: "cpu", "cuda (NVIDIA H200)" or "emulator (CUDA
-// kernels on the CPU)". With a GPU whose driver is too old for this build "cpu" says so.
+// Describes the device for the header of a run: "cpu", "emulator (CUDA kernels on the CPU)" or
+// "cuda (NVIDIA H200, compute capability 9.0; this build has code for sm_80,sm_90)".
 std::string description_of(DeviceType device);
 
 // Returns the bytes that the device has free for all its ranks together, or 0 if it does not say.
