@@ -95,8 +95,7 @@ void say_for_all(const Launch& launch, const std::string& error) {
   if (launch.rank != 0) std::this_thread::sleep_for(milliseconds(1000));
   if (!take_turn() && launch.rank != 0) return;
   std::cerr << "error: " + error + "\n" << std::flush;
-  // mpirun ends the other ranks when this one ends.
-  if (!launch.is_open_mpi) std::this_thread::sleep_for(milliseconds(2500));
+  std::this_thread::sleep_for(milliseconds(2500));  // it has the turn when others ask
 }
 
 }  // namespace ladder
