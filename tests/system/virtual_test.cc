@@ -258,19 +258,19 @@ TEST_CASE(
       "call_seconds",       "node_link_bandwidth",  "node_link_efficiency",
       "node_link_latency",  "network_efficiency",   "network_latency",
       "node_compute_share", "network_compute_share"};
-  const auto number = [&] { return concat("1e", static_cast<int>(below(64)) - 33); };
+  const auto number = [&] { return concat("1e", static_cast<int>(below(46)) - 16); };
   const Scratch folder;
   const std::string cluster = folder.path() / "c.json", program = folder.path() / "p.json";
   size_t num_refused = 0, num_run = 0;
   for (size_t round = 0; round < 60; ++round) {
     std::string text = R"({"like": "h100", "devices_per_node": 2, "nodes": 2)";
     std::set<std::string> drawn;
-    for (size_t i = 0; i <= below(3); ++i) drawn.insert(keys[below(keys.size())]);
+    for (size_t i = 0; i <= below(2); ++i) drawn.insert(keys[below(keys.size())]);
     for (const std::string& key : drawn) text += concat(", \"", key, "\": ", number());
     std::ofstream(cluster) << text << "}";
     std::ofstream(program) << R"({"about": "p", "instead_of": {"matmul": {"more_bytes": )"
-                           << (round % 3 == 0 ? number() : "1") << R"(, "launches": )"
-                           << (round % 3 == 1 ? number() : "2") << "}}}";
+                           << (round % 6 == 0 ? number() : "1") << R"(, "launches": )"
+                           << (round % 6 == 1 ? number() : "2") << "}}}";
     const ProcessResult result =
         run_virtual("02_ddp", {"--cluster", cluster, "--program", program, "--layers", "1"});
     CAPTURE(text, read_text(program), result.out, result.err);
