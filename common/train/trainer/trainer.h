@@ -92,8 +92,7 @@ class Trainer {
   // Returns all slices that a checkpoint has, by name, and sets them again from one.
   virtual std::vector<NamedSlice> stored();
   virtual void restore(CheckpointReader& from);
-  // Returns the numbers that decide the steps to come. A checkpoint has these and stored(), no
-  // more.
+  // Returns the numbers that decide the steps to come. A checkpoint has only these and stored().
   virtual std::vector<Scalar> scalars();
   // Throws Error unless copies on several ranks are identical. Collective.
   virtual void check_replicas() {}

@@ -44,7 +44,7 @@ std::string draw_spine(const std::vector<SpineLine>& all) {
     std::ranges::replace(name, '_', ' ');
     // In what the line differs from those above it.
     if (has(line, "bf16") && !std::exchange(is_bf16, true)) name += ": now in bf16";
-    if (has(line, "another model")) name += ": another model";
+    if (has(line, "another model")) name += ": other model";
     if (has(line, "--train ")) name += ": adapters only";
     svg.text(10, y + 13, name, {.bold = is_best});
     // In two where the card's memory ends.
