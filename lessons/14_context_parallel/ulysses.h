@@ -41,8 +41,8 @@ class UlyssesAttention {
   // T, w), or the reverse: of q, k and v, or of the output. Both may lie in the same place.
   void to_heads(Stream& stream, TensorView of_heads, ConstTensorView of_tokens);
   void to_tokens(Stream& stream, TensorView of_tokens, ConstTensorView of_heads);
-  // Calls body(message, first, rows, at, count) for each rank's groups of columns q, k and v: columns
-  // [first, first + count) of its message are [at, at + count) of `rows`, which has all heads.
+  // Calls body(message, first, rows, at, count) for each rank and each of q, k and v: columns
+  // [first, first + count) of its message are [at, at + count) of `rows`, this rank's tokens.
   template <class View, class Body>
   void for_messages(TensorView messages, View of_tokens, Body body) const;
   // Calls body(first, part, at, count) for every slice of every rank: columns [first, first +
