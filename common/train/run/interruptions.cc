@@ -3,7 +3,9 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <array>
 #include <atomic>
+#include <cstddef>
 
 #include "kernels/runtime/check.h"
 
@@ -38,7 +40,11 @@ void on_alarm(int) { end_by(first_signal); }
 
 void set_handlers() {
   struct sigaction action = {};
-  action.sa_flags = SA_RESTART;
+  // On a stack of its own: what computes products may keep values below the stack's end.
+  static std::array<std::byte, 64 << 10> stack;
+  const stack_t alternate = {.ss_sp = stack.data(), .ss_flags = 0, .ss_size = stack.size()};
+  sigaltstack(&alternate, nullptr);
+  action.sa_flags = SA_RESTART | SA_ONSTACK;
   action.sa_handler = on_alarm;
   sigaction(SIGALRM, &action, nullptr);
   action.sa_handler = on_signal;
