@@ -169,6 +169,37 @@ TEST_CASE("a rank that stands still while ranks start ends all, within the time 
   });
 }
 
+// oneDNN's products keep values below the end of the stack, where a handler without a stack of its
+// own writes.
+TEST_CASE("signals: a handler disturbs no product that is being computed") {
+  const Scratch folder;
+  const Flags argv = {lesson_path("01_single_gpu"),
+                      "--model",
+                      "nano",
+                      "--threads",
+                      "1",
+                      "--sample",
+                      "0",
+                      "--evaluate-every",
+                      "0",
+                      "--global-batch-size",
+                      "4096",
+                      "--micro-batch-size",
+                      "16",
+                      "--grace",
+                      "60",
+                      "--metrics",
+                      "m"};
+  const std::string script =
+      "\"$@\" & until [ -s m ]; do sleep 0.01; done; for i in {1..300}; do kill -USR1 $!; done; "
+      "wait $!";
+  const ProcessResult result =
+      run_process(Flags{"bash", "-c", script, "sh"} + argv, {.folder = folder.path()});
+  CAPTURE(result.out, result.err);
+  CHECK(result.status == 128 + SIGUSR1);
+  CHECK_THAT(result.out, ContainsSubstring("\nended after step "));
+}
+
 TEST_CASE("signals: --checkpoint-every takes a time") {
   const Scratch folder;
   const Ended ended = run_script(
