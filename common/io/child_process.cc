@@ -33,8 +33,10 @@ class BlockedSignals {
     for (const int signal : {SIGTERM, SIGUSR1, SIGHUP, SIGINT}) {
       struct sigaction action;
       sigaction(signal, nullptr, &action);
-      // One that is ignored would be read all the same.
-      if (action.sa_handler != SIG_IGN) sigaddset(&blocked_, signal);
+      // One that is ignored, as under nohup, would be read all the same. (A shell has SIGINT
+      // ignored in what it starts in the background, where it means only that no terminal's key
+      // ends it.)
+      if (action.sa_handler != SIG_IGN || signal == SIGINT) sigaddset(&blocked_, signal);
     }
     sigprocmask(SIG_BLOCK, &blocked_, &before_);
     arrived_ = Descriptor(signalfd(-1, &blocked_, SFD_CLOEXEC));
@@ -57,7 +59,7 @@ void become(const std::vector<std::string>& argv, int error_pipe, const sigset_t
             pid_t parent) {
   if (prctl(PR_SET_PDEATHSIG, SIGTERM) != 0 || dup2(error_pipe, STDERR_FILENO) < 0) return;
   if (getppid() != parent) _exit(1);  // it was killed before it could be noticed
-  std::signal(SIGPIPE, SIG_DFL);
+  for (const int signal : {SIGPIPE, SIGINT}) std::signal(signal, SIG_DFL);
   sigprocmask(SIG_SETMASK, &signals, nullptr);
   std::vector<char*> arguments;
   for (const std::string& argument : argv) arguments.push_back(const_cast<char*>(argument.c_str()));
