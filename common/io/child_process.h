@@ -18,9 +18,9 @@ struct ChildEnd {
 //
 // SIGTERM, SIGUSR1, SIGHUP and SIGINT do not end this process meanwhile: the program gets the same
 // signal instead, each time. (If a terminal has sent it, the program has got it already.) Those
-// that are ignored, as under nohup, stay so. If this process is killed, the program gets SIGTERM.
-// Throws UserError if there is no such program, and Error if the system refuses a process. REQUIRES:
-// this process has no other threads that take signals.
+// that are ignored, as under nohup, stay so, but for SIGINT. If this process is killed, the program
+// gets SIGTERM. Throws UserError if there is no such program, and Error if the system refuses a
+// process. REQUIRES: this process has no other threads that take signals.
 ChildEnd run_child(const std::vector<std::string>& argv,
                    const std::function<bool(const std::string& line)>& keeps);
 
