@@ -122,7 +122,7 @@ TEST_CASE("The columns of the table are the plans' numbers, in their units") {
     plan.bubble = part(random);
     plan.again = part(random);
     plan.need.device[Category::gradients] = random() % (64UL << 30);
-    std::istringstream text(plans_text({.plans = {plan}}, request, model, 1));
+    std::istringstream text(plans_text({.plans = {plan}, .families = {}}, request, model, 1));
     std::string line, word;
     while (std::getline(text, line) && !line.starts_with("  1  ")) continue;
     CAPTURE(seed, line);
