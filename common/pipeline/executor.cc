@@ -33,7 +33,7 @@ PipelineExecutor::PipelineExecutor(const TrainerContext& context, const Pipeline
           stage.chunks.size(),
           std::vector<size_t>(context.config.num_micro_batches(context.ranks->grid.data_size))),
       activation_sent_(stage.num_buffers()),
-      clock_(context.stream) {
+      timer_(context.stream) {
   for (const Use& use : training_walk(stage.layout)) {
     if (use.gradient_is_final) order_.push_back(use.unit);
   }
@@ -45,13 +45,13 @@ PipelineExecutor::PipelineExecutor(const TrainerContext& context, const Pipeline
 }
 
 void PipelineExecutor::run(const Step& step) {
-  clock_.begin_step();
+  timer_.begin_step();
   num_final_ = 0;
   chunks_left_.assign(stage_.layout.units().size(), 0);
   for (size_t chunk = 0; chunk < buffers_.size(); ++chunk) {
     for (size_t unit : model_.units(chunk)) ++chunks_left_[unit];
   }
-  clock_.time(&StageTimes::all, [&] {
+  timer_.time(&StageTimes::all, [&] {
     for (size_t i = 0; i < schedule_.size(); ++i) run_action(i, step);
     for (Work& work : activation_sent_) work.wait(context_.stream);
     for (Work& work : gradient_sent_) work.wait(context_.stream);
@@ -87,12 +87,12 @@ void PipelineExecutor::run_action(size_t index, const Step& step) {
       }
       return;
     case ActionKind::forward:
-      return clock_.time(&StageTimes::forward, [&] { forward(action, step); });
+      return timer_.time(&StageTimes::forward, [&] { forward(action, step); });
     case ActionKind::backward:
     case ActionKind::backward_input:
-      return clock_.time(&StageTimes::backward, [&] { backward(index, step); });
+      return timer_.time(&StageTimes::backward, [&] { backward(index, step); });
     case ActionKind::backward_weight:
-      return clock_.time(&StageTimes::weight, [&] { backward(index, step); });
+      return timer_.time(&StageTimes::weight, [&] { backward(index, step); });
   }
 }
 
@@ -119,7 +119,7 @@ void PipelineExecutor::forward(const Action& action, const Step& step) {
   }
   model_.forward({}, buffer, chunk);
   if (model_.has_classifier(chunk)) {
-    clock_.time(&StageTimes::classifier,
+    timer_.time(&StageTimes::classifier,
                 [&] { model_.classify(step.token_weight, {}, buffer, chunk); });
   }
 }
@@ -186,7 +186,7 @@ Communicator& PipelineExecutor::link(const Action& message) {
 }
 
 void PipelineExecutor::timed_recv(const Action& action, TensorView buffer) {
-  clock_.time(&StageTimes::message,
+  timer_.time(&StageTimes::message,
               [&] { recv(link(action), buffer, action.peer).wait(context_.stream); });
 }
 
@@ -200,7 +200,7 @@ Work PipelineExecutor::send(Communicator& link, ConstTensorView buffer, size_t s
 }
 
 std::string PipelineExecutor::report() {
-  const std::vector<StageTimes> stages = times_of_stages(groups_[Axis::pipeline], clock_.times());
+  const std::vector<StageTimes> stages = times_of_stages(groups_[Axis::pipeline], timer_.times());
   if (stage_.index > 0 || stages[0].steps == 0) return {};
   return bubble_text(*stage_.plan, stages) + times_text(stages);
 }

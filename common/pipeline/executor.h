@@ -9,7 +9,7 @@
 
 #include "common/comm/grid_groups.h"
 #include "common/pipeline/plan.h"
-#include "common/pipeline/stage_clock.h"
+#include "common/pipeline/stage_timer.h"
 #include "common/train/trainer/model_runner.h"
 #include "common/train/trainer/ranks.h"
 
@@ -83,7 +83,7 @@ class PipelineExecutor {
   std::vector<std::vector<size_t>> buffers_;  // by chunk and micro-batch
   std::vector<Work> activation_sent_;         // by activation buffer
   std::array<Work, 2> gradient_sent_;         // to earlier stages, to later ones
-  StageClock clock_;
+  StageTimer timer_;
 };
 
 }  // namespace ladder

@@ -3,8 +3,8 @@
 namespace ladder {
 
 void Pipeline::run(const Step& step) {
-  clock_.begin_step();
-  clock_.time(&StageTimes::all, [&] {
+  timer_.begin_step();
+  timer_.time(&StageTimes::all, [&] {
     for (const Action& action : schedule_) run_action(action, step);
     activation_sent_.wait(context_.stream);
     gradient_sent_.wait(context_.stream);
@@ -19,7 +19,7 @@ void Pipeline::run_action(const Action& action, const Step& step) {
       return recv(groups_[Axis::pipeline], model_.input(buffer), action.peer);
     case ActionKind::forward: {
       const size_t before = action.micro_batch * context_.config.micro_batch_size;
-      return clock_.time(&StageTimes::forward, [&] {
+      return timer_.time(&StageTimes::forward, [&] {
         forward(Split::train, step.number, before, buffer);
         if (layout_.has(OperationKind::classifier)) model_.classify(step.token_weight, {}, buffer);
       });
@@ -35,7 +35,7 @@ void Pipeline::run_action(const Action& action, const Step& step) {
       return recv(groups_.pipeline_gradients(), model_.d_residual(buffer), action.peer);
     case ActionKind::backward:
       gradient_sent_.wait(stream);
-      return clock_.time(&StageTimes::backward, [&] { model_.backward({}, buffer); });
+      return timer_.time(&StageTimes::backward, [&] { model_.backward({}, buffer); });
     case ActionKind::backward_input:
     case ActionKind::backward_weight:
       fail("Pipeline: it runs backward as a whole");

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "common/comm/grid_groups.h"
-#include "common/pipeline/stage_clock.h"
+#include "common/pipeline/stage_timer.h"
 #include "common/train/trainer/model_runner.h"
 #include "common/train/trainer/ranks.h"
 
@@ -22,7 +22,7 @@ class Pipeline {
         layout_(layout),
         model_(model),
         schedule_(schedule),
-        clock_(context.stream) {}
+        timer_(context.stream) {}
 
   // What run() needs to know of a step besides the schedule.
   struct Step {
@@ -38,7 +38,7 @@ class Pipeline {
 
   // Returns this stage's times, summed over all steps since the second one. The host waits for the
   // last step.
-  const StageTimes& times() { return clock_.times(); }
+  const StageTimes& times() { return timer_.times(); }
 
  private:
   void run_action(const Action& action, const Step& step);
@@ -52,7 +52,7 @@ class Pipeline {
   ModelRunner& model_;
   const StageSchedule& schedule_;
   Work activation_sent_, gradient_sent_;
-  StageClock clock_;
+  StageTimer timer_;
 };
 
 }  // namespace ladder

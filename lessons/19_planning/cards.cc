@@ -1,8 +1,8 @@
 #include <algorithm>
 #include <array>
-#include <chrono>
 
 #include "common/train/report/report.h"
+#include "kernels/runtime/real_time.h"
 #include "lessons/19_planning/report.h"
 #include "lessons/19_planning/search.h"
 
@@ -66,13 +66,12 @@ std::string cards_text(bool is_gpt2, double seconds) {
       "  %-10s %5s  %-14s %5s  %-18s %-9s %5s %9s %6s\n",
       kMostTokens, "card", "GPUs", "model", "dtype", "lesson", "recompute", "micro", "tokens/s",
       "GiB");
-  using Steady = std::chrono::steady_clock;
-  const auto end = Steady::now() + std::chrono::duration<double>(seconds);
+  const Time begin = real_time();
   double left = kCards.size() * kCounts.size();  // rows
   for (const char* const card : kCards) {
     for (const size_t count : kCounts) {
       // Most rows need less than an equal part of what is left, and some more.
-      const double part = std::chrono::duration<double>(end - Steady::now()).count() / left--;
+      const double part = (seconds - seconds_between(begin, real_time())) / left--;
       text += card_text(is_gpt2, card, count, 2 * std::max(0.0, part));
     }
   }

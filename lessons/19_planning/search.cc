@@ -1,7 +1,6 @@
 #include "lessons/19_planning/search.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <map>
 #include <queue>
@@ -10,6 +9,7 @@
 #include "common/cluster/comm_time.h"
 #include "common/io/text.h"
 #include "common/model/description.h"
+#include "kernels/runtime/real_time.h"
 
 namespace ladder {
 namespace {
@@ -59,8 +59,6 @@ class Search {
   SearchResult run();
 
  private:
-  using Steady = std::chrono::steady_clock;  // Clock may be a simulated one
-
   void collect();
   void look_at_families();
   void explain_rest();
@@ -69,7 +67,7 @@ class Search {
   void simulate(const Entry& entry);
   Plan plan_of(const Entry& entry, double seconds) const;
   bool is_done() const;
-  double spent() const { return std::chrono::duration<double>(Steady::now() - begin_).count(); }
+  double spent() const { return seconds_between(begin_, real_time()); }
   void check_time();
 
   const PlanRequest& request_;
@@ -78,7 +76,7 @@ class Search {
   const Cluster free_;
   const size_t num_wanted_;
   const double seconds_;
-  const Steady::time_point begin_ = Steady::now();
+  const Time begin_ = real_time();
   double due_ = 5;  // the seconds at which to say how far the search is
   std::priority_queue<Entry> queue_;
   // The least recomputation with which a layout is known to fit: more would only cost time.

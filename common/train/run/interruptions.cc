@@ -18,7 +18,7 @@ std::atomic<int64_t> first_time = 0;  // 0: there is no signal yet
 std::atomic<unsigned> grace_seconds = 1;
 static_assert(decltype(first_time)::is_always_lock_free);
 
-int64_t now() { return std::chrono::steady_clock::now().time_since_epoch().count(); }
+int64_t now() { return Clock::now().time_since_epoch().count(); }
 
 void end_by(int number) {
   signal(number, SIG_DFL);

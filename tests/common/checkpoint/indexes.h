@@ -25,7 +25,7 @@ inline CheckpointIndex empty_index(const ModelConfig& model, const ProcessGrid& 
   index.model = model;
   index.layout = layout;
   index.layout.rank = 0;
-  index.scalars = {{"step", step}, {"updates", step - 1}, {"loss_scale", 65536.0}};
+  index.scalars = {{"step", step}, {"updates", std::max<int64_t>(1, step - 1)}, {"loss_scale", 65536.0}};
   index.settings = {{"--seed", "1"}, {"--data", "7 tokens"}};
   return index;
 }

@@ -187,15 +187,6 @@ TEST_CASE("a run that resumes nothing leaves curves alone that it has not begun"
   CHECK_NOTHROW(write_step({}));
 }
 
-TEST_CASE("an event file that is a link is not cut") {
-  const TestFolder folder;
-  folder.write("precious", "text");
-  fs::create_directory(folder / "board");
-  fs::create_symlink("../precious", folder / "board/events.out.tfevents.1.host.2.0");
-  CHECK_THROWS_WITH(Board(folder / "board", 3), ContainsSubstring("is a link, so this run"));
-  CHECK(lines_of(folder / "precious") == std::vector<std::string>{"text"});
-}
-
 TEST_CASE("dumps of a longer run do not stay among those of a shorter one") {
   const TestFolder folder;
   folder.write("step_000003.safetensors", "");

@@ -285,6 +285,8 @@ TEST_CASE("What simulated ranks of random layouts communicate is what their ledg
           std::vector<size_t> ranks = grid.ranks_of_group(key.axis);
           if (key.collective == Collective::recv) continue;
           if (key.collective == Collective::send) ranks = {rank};
+          // A group of one rank has nothing to move, mostly.
+          if (ranks.size() == 1 && key.collective != Collective::send) continue;
           if (ranks.front() == rank) counted[{key.collective, ranks}] += traffic;
         }
         CHECK(step == predict(prepared->program, prepared->config, grid).step);
@@ -293,6 +295,7 @@ TEST_CASE("What simulated ranks of random layouts communicate is what their ledg
       for (const auto& [group, traffic] : times.moved) {
         auto [collective, ranks] = group;
         CHECK(times.ports.contains(ranks));
+        if (ranks.size() == 1) continue;
         if (collective == Collective::send) {
           // To a neighbour in the pipeline, at the same place on all other axes.
           const size_t apart = std::max(ranks[0], ranks[1]) - std::min(ranks[0], ranks[1]);

@@ -9,12 +9,12 @@
 
 namespace ladder {
 
-// StageClock measures parts of a stage's steps by events on its stream. The host's clock would not
+// StageTimer measures parts of a stage's steps by events on its stream. The host's clock would not
 // do: on a GPU it only tells how long the calls took, which return long before the work is over.
-class StageClock {
+class StageTimer {
  public:
   // `stream` is the one on which the stage computes. It must outlive this object.
-  explicit StageClock(Stream& stream) : stream_(stream) {}
+  explicit StageTimer(Stream& stream) : stream_(stream) {}
 
   // Begins a step. First it adds up what the step before has taken, for which the host waits if
   // that step has not ended yet.

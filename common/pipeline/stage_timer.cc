@@ -1,10 +1,10 @@
-#include "common/pipeline/stage_clock.h"
+#include "common/pipeline/stage_timer.h"
 
 #include <algorithm>
 
 namespace ladder {
 
-void StageClock::add_up() {
+void StageTimer::add_up() {
   if (num_spans_ == 0) return;
   for (size_t i = 0; i < num_spans_; ++i) {
     Span& span = spans_[i];

@@ -1,5 +1,5 @@
-// StageClock on simulated devices, where the host goes on at once and time passes exactly.
-#include "common/pipeline/stage_clock.h"
+// StageTimer on simulated devices, where the host goes on at once and time passes exactly.
+#include "common/pipeline/stage_timer.h"
 
 #include <algorithm>
 #include <random>
@@ -25,7 +25,7 @@ TEST_CASE("parts take what the device takes, whatever the host does meanwhile") 
   Engine engine(kTimes, 1);
   engine.run([&](size_t) {
     Stream stream(DeviceType::emulator), other(DeviceType::emulator);
-    StageClock clock(stream);
+    StageTimer clock(stream);
     StageTimes expected;
     for (size_t step = 0; step < 4; ++step) {
       StageTimes own = {.steps = 1};
@@ -74,7 +74,7 @@ TEST_CASE("parts take what the device takes, whatever the host does meanwhile") 
 
 TEST_CASE("no step, and the first one alone, have no times") {
   Stream stream(DeviceType::cpu);
-  StageClock clock(stream);
+  StageTimer clock(stream);
   CHECK(clock.times().steps == 0);
   clock.begin_step();
   clock.time(&StageTimes::all, [] {});
