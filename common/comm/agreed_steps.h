@@ -14,10 +14,10 @@ namespace ladder {
 // named.
 //
 // All see the same, because each step has a sum over all ranks (of the loss or the gradient's norm)
-// that no rank leaves before all have entered it. So a rank that has made the step looks after this
-// one has begun it, which is after the name was written. And no two names differ: a rank that could
-// name an earlier step keeps all others out of this one, and to name a later one it makes this one,
-// and looks.
+// that no rank leaves before all have entered it. When any rank has finished step s, the rank that
+// named s has begun it, and the name was written before that. And two ranks cannot name different
+// steps for the end: when a rank names s, all have begun s - 1, so none can still name an earlier
+// step; and before a rank could name s + 1 it finishes s, looks, and ends.
 //
 // The name is in memory that the ranks of a machine share. Other machines get it in a message, for
 // which a thread of each machine's first rank looks ten times a second; name() waits until it is

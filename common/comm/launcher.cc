@@ -23,7 +23,7 @@ struct Launcher {
 };
 
 // The one that tells most about this process comes first: srun may have started mpirun, and Flux
-// mpiexec. tools/mpirun and tools/run clear all of them for what they start.
+// mpiexec. tools/mpirun clears all of them for the ranks that it starts.
 constexpr std::array kLaunchers = {
     Launcher{"mpirun", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", nullptr},
     Launcher{"torchrun", "RANK", "WORLD_SIZE", "TORCHELASTIC_RUN_ID"},

@@ -15,8 +15,9 @@ struct Launch {
   bool has_server = false;              // whether MPI can ask it where the other ranks are
 };
 
-// Finds the launcher. It counts if it has set a rank and a size that fit, since one variable alone
-// may be left over, as in notebooks and pods. One that has started several goes before others.
+// Finds the launcher. It counts if it has set a size and a rank below it, since one variable alone
+// may be left over, as in notebooks and pods. (PMIx sets no size.) A launcher of several processes
+// is preferred to one of a single process.
 Launch find_launch();
 
 // Prints the error in one process for all that the launcher has started on this machine: on rank 0

@@ -22,8 +22,8 @@ class StageTimer {
     add_up();
     ++num_steps_;
   }
-  // Calls body(). The part's time is that from the moment when the stream comes to what body()
-  // queues until it has done all of it. Parts may be nested. Asynchronous.
+  // Calls body(). The part's time begins when the stream reaches the work that body() queues, and
+  // ends when that work is done. Parts may be nested. Asynchronous.
   template <class Body>
   void time(double StageTimes::*part, const Body& body) {
     if (num_spans_ == spans_.size()) spans_.emplace_back();

@@ -75,8 +75,8 @@ tell_ranks() {
   return "$status"
 }
 
-# Ranks that are started here are these programs' own: what another launcher has left in the environment,
-# or a run that has started this one, tells them and Open MPI nothing. Of a job's variables those stay that
+# Unsets what another launcher, or a run that has started this one, has left in the environment: it would
+# mislead the ranks and Open MPI. Of a job's variables those stay that
 # say which nodes it has, and of PMIx's those that a user sets.
 forget_launchers() {
   local variable other='^((PMIX?|HYDRA|HYDI|MV2_COMM_WORLD|FLUX|JSM|PALS|ALPS|TORCHELASTIC)_'
