@@ -144,7 +144,7 @@ until [[ -e unpacks ]]; do sleep 0.02; done
 kill $!
 status=0
 wait $! || status=$?
-[[ $status == 143 && -e installed ]] && grep -q "^setup: ends when apt-get has" said || { cat said && exit 1; }
+[[ $status == 143 && -e installed ]] && grep -q "^setup: will end when apt-get has ended" said || { cat said && exit 1; }
 
 # Where nvcc is, --test brings cuobjdump once, and Bazel is told where it is. If PyPI cannot be reached,
 # that is one line and no failure.

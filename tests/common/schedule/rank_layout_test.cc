@@ -59,7 +59,7 @@ TEST_CASE("a rank holds the stage and the slice of its place in the grid") {
 
 TEST_CASE("a layout that the model cannot have is refused") {
   const auto [grid, why] = GENERATE(table<ProcessGrid, std::string>({
-      {{.tensor_size = 3}, "tensor=3: 4 heads and a vocabulary"},
+      {{.tensor_size = 3}, "tensor=3: 4 heads and an inner layer of 32"},
       {{.tensor_size = 8}, "cannot be split among 8 ranks; 4 would do"},
       {{.pipeline_size = 7}, "pipeline=7: the model can be cut into at most 6 stages"},
       {{.context_size = 2}, "context=2: ranks of a context axis"},
