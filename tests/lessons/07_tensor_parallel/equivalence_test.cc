@@ -133,7 +133,8 @@ TEST_CASE("sizes that do not divide are refused, with one that does") {
   ModelConfig model = split_config(DType::fp32, 24).model;
   CHECK_NOTHROW(check_slices(model, 4));
   CHECK_THROWS_WITH(check_slices(model, 3),
-                    "--tensor-parallel-size 3: 4 heads cannot be split among 3 ranks; 2 would do");
+                    "--tensor-parallel-size 3: 4 heads and an inner layer of 128 cannot be split "
+                    "among 3 ranks; 2 would do");
   model.vocab_size = 9;  // 3 a rank: nothing is left for the fourth
   CHECK_THROWS_WITH(check_slices(model, 4),
                     ContainsSubstring("vocabulary of 9") && ContainsSubstring("2 would do"));
