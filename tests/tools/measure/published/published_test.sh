@@ -69,7 +69,7 @@ refused 'no micro_batch' '"micro_batch"' '"micro"'
 refused 'no seconds' '"seconds"' '"milliseconds"'
 refused 'unknown device a9; known are a100-40, ' '{' '{"device": "a9", '
 refused 'unknown program megatron' '{' '{"program": "megatron", '
-refused 'error: program megatron-2021: "devices": has a100, not NVIDIA H100' '{' '{"device": "h100", '
+refused 'error: program vtrain: "devices": has a100, not NVIDIA H100' '{' '{"device": "h100", '
 refused 'a layout of 4 GPUs on 2' '"data": 2' '"data": 4'
 refused 'error: --' '"global_batch": 16' '"global_batch": 15'
 expect 2 'no set vtrain; there are recompute_2022, ' $report vtrain
