@@ -56,6 +56,7 @@ TEST_CASE("a checkpoint waits for the copies off the device, in the background t
       fill(stream, *tensor, value);
     }
   };
+  state.optimizer.num_updates = 1;
   emulator::set_stream_order(emulator::StreamOrder::deferred);
   for (state.step = 1; state.step <= 10; ++state.step) {
     set(static_cast<double>(state.step));
