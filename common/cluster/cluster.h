@@ -141,17 +141,6 @@ std::vector<std::string> known_programs();
 // Returns "(NAME)" or "(NAME), as PROGRAM", in one line.
 std::string name_and_program(const Cluster& cluster);
 
-// Return what --cluster list and --program list print: each known device and program with what it
-// is, and how clusters are named.
-std::string cluster_list();
-std::string program_list();
-
-// Returns a line of a header: what a simulation takes as given, and the flag that changes it.
-std::string assumption(const std::string& what, const char* flag);
-// Returns the lines for what a simulation of so many ranks, which compute in this dtype, takes from
-// the files of the device, the network and the program: the user has at most named these.
-std::string assumptions(const Cluster& cluster, size_t num_ranks, DType dtype);
-
 // Throws a UserError if the cluster's devices have no products in the dtype.
 void check_dtype(const Cluster& cluster, DType dtype);
 

@@ -1,4 +1,4 @@
-#include "common/cluster/cluster.h"
+#include "common/cluster/cluster_text.h"
 
 #include <algorithm>
 

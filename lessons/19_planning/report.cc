@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "common/cluster/cluster.h"
+#include "common/cluster/cluster_text.h"
 #include "common/model/description.h"
 #include "common/train/report/report.h"
 #include "lessons/19_planning/choose.h"

@@ -69,7 +69,7 @@ class FlagsFormat : public CLI::ConfigBase {
     return CLI::ConfigBase::from_config(without_comments);
   }
   // Returns "--config FILE, line 3: " for a flag or its name; an empty text if no line gives it.
-  std::string place_of(const std::string& name, const std::string& path) const {
+  std::string position_of(const std::string& name, const std::string& path) const {
     const auto found = numbers_.find(without_dashes(name));
     if (found == numbers_.end()) return "";
     return concat("--config ", path, ", line ", found->second, ": ");
@@ -110,7 +110,7 @@ std::string config_fault(const CLI::App& app, const FlagsFormat& format, const s
   const std::string unknown = "INI was not able to parse ";
   if (!text.starts_with(unknown)) return concat("--config ", path, ": ", text, "; see --help");
   const std::string name = text.substr(unknown.size()), meant = meant_flag(app, name);
-  return concat(format.place_of(name, path), "no such flag: ", name,
+  return concat(format.position_of(name, path), "no such flag: ", name,
                 meant.empty() ? "; see --help" : concat("; did you mean ", meant, "?"));
 }
 
@@ -156,7 +156,7 @@ FlagsFile parse_command_line(CLI::App& app, int argc, const char* const* argv) {
   const auto placed = [&](const std::string& text) {
     const std::string flag = text.substr(0, text.find_first_of(": "));
     if (config->empty() || is_given(flag, argc, argv)) return text;
-    return format->place_of(flag, config->as<std::string>()) + text;
+    return format->position_of(flag, config->as<std::string>()) + text;
   };
   try {
     app.parse(argc, argv);

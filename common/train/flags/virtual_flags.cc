@@ -3,7 +3,7 @@
 #include <array>
 #include <utility>
 
-#include "common/cluster/cluster.h"
+#include "common/cluster/cluster_text.h"
 #include "common/train/flags/validators.h"
 #include "kernels/runtime/check.h"
 

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "common/cluster/cluster.h"
+#include "common/cluster/cluster_text.h"
 #include "common/cluster/comm_time.h"
 #include "common/io/path.h"
 #include "common/io/printable.h"

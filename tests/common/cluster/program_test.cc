@@ -1,5 +1,5 @@
 // What a cluster is like when another program's kernels run on it.
-#include "common/cluster/cluster.h"
+#include "common/cluster/cluster_text.h"
 #include "common/io/printable.h"
 #include "tests/catch.h"
 #include "tests/common/io/test_files.h"
