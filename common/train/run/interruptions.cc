@@ -7,6 +7,7 @@
 #include <atomic>
 #include <cstddef>
 
+#include "common/comm/launcher.h"
 #include "kernels/runtime/check.h"
 
 namespace ladder {
@@ -16,6 +17,7 @@ namespace {
 std::atomic<int> first_signal = 0;
 std::atomic<int64_t> first_time = 0;  // 0: there is no signal yet
 std::atomic<unsigned> grace_seconds = 1;
+std::atomic<bool> is_open_mpi = false;  // whether its mpirun has started this rank
 static_assert(decltype(first_time)::is_always_lock_free);
 
 int64_t now() { return Clock::now().time_since_epoch().count(); }
@@ -25,7 +27,10 @@ void end_by(int number) {
   kill(getpid(), number);
 }
 
-void on_signal(int number) {
+// Open MPI ends the ranks of a run that has failed: there is nothing to wait for. It is their
+// parent.
+void on_signal(int number, siginfo_t* info, void*) {
+  if (number == SIGTERM && is_open_mpi && info->si_pid == getppid()) return end_by(number);
   constexpr Clock::duration kToldTwice = std::chrono::milliseconds(500);
   int none = 0;
   if (first_signal.compare_exchange_strong(none, number)) {
@@ -47,7 +52,8 @@ void set_handlers() {
   action.sa_flags = SA_RESTART | SA_ONSTACK;
   action.sa_handler = on_alarm;
   sigaction(SIGALRM, &action, nullptr);
-  action.sa_handler = on_signal;
+  action.sa_flags |= SA_SIGINFO;
+  action.sa_sigaction = on_signal;
   for (const int number : {SIGTERM, SIGUSR1, SIGHUP, SIGINT}) {
     struct sigaction before;
     sigaction(number, nullptr, &before);
@@ -62,6 +68,7 @@ Interruptions::Interruptions(const CheckpointConfig& config, Job& job)
       keeps_time_(job.rank() == 0 && config.every_seconds > 0),
       agreed_(job.world()) {
   grace_seconds = config.grace_seconds;
+  is_open_mpi = find_launch().is_open_mpi;
   set_handlers();
 }
 
