@@ -1,6 +1,5 @@
 #include "common/comm/agreed_steps.h"
 
-#include <array>
 #include <chrono>
 #include <exception>
 
