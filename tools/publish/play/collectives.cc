@@ -63,8 +63,8 @@ std::vector<std::vector<double>> first_vectors(Collective collective, size_t num
 // A message is [from, to, first part, part after the last, whether it is added].
 Json exchanges_json(std::istream& words) {
   std::string algorithm, name;
-  size_t num_ranks = 0, wanted = 0;
-  words >> algorithm >> name >> num_ranks >> wanted;
+  size_t num_ranks = 0, num_done = 0;
+  words >> algorithm >> name >> num_ranks >> num_done;
   const Collective collective = collective_named(name);
   // An element for each part.
   const Plan plan = make_plan(algorithm_named(algorithm), collective, num_ranks, num_ranks);
@@ -74,10 +74,10 @@ Json exchanges_json(std::istream& words) {
   std::vector<std::vector<size_t>> messages;
   std::vector<size_t> next(num_ranks);
   run_plan(plan, vectors, [&](size_t round) {
-    if (round <= wanted) after = vectors;
-    for (size_t r : rounds[round - 1]) {
+    if (round < num_done) after = vectors;
+    for (size_t r : rounds[round]) {
       const Exchange& exchange = plan[r][next[r]++];
-      if (round != wanted || !exchange.receive) continue;
+      if (round + 1 != num_done || !exchange.receive) continue;
       const auto& [peer, range] = *exchange.receive;
       messages.push_back({peer, r, range.begin, range.end, exchange.adds ? 1U : 0U});
     }

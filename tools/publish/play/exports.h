@@ -24,8 +24,8 @@ namespace ladder {
 //     the fastest list that the search of lesson 16 finds
 Json schedule_request(const std::string& what, std::istream& words);
 
-// exchanges ALGORITHM COLLECTIVE N round
-//     the messages of a round (from 1 on), and what each rank has afterwards
+// exchanges ALGORITHM COLLECTIVE N done
+//     what each rank has when so many rounds are done, and the messages of the last of them
 // words ALGORITHM COLLECTIVE N
 //     what lesson 00's --show prints
 // costs COLLECTIVE N n alpha beta

@@ -50,11 +50,11 @@ function isFinal(rank, part, value) {
   }
 }
 
-function drawCircle(answer, round) {
+function drawCircle(answer, done) {
   const holder = $("#circle"), n = settings.n, label = 12 * 480 / holder.clientWidth;
   holder.replaceChildren();
   const svg = make(holder, "svg", {viewBox: "0 0 480 480", role: "img", class: n > 12 ? "many" : "",
-    "aria-label": `${n} ranks after round ${round} of ${answer.rounds}`});
+    "aria-label": `${n} ranks after ${done} of ${count(answer.rounds, "round")}`});
   answer.has.forEach((vector, rank) => {
     make(svg, "path", {d: cells(rank, 0, n), class: "ground"});
     vector.forEach((value, part) => {
@@ -94,15 +94,16 @@ function drawMessage(svg, from, to, first, last, adds) {
   make(svg, "path", {class: "head", d: `M${x2} ${y2}L${bx + wx} ${by + wy}L${bx - wx} ${by - wy}Z`});
 }
 
-function showRound(round) {
-  const answer = ask("exchanges", settings.algorithm, settings.collective, settings.n, round);
-  drawCircle(answer, round);
-  if (round === 0) return `before the first of ${count(answer.rounds, "round")}`;
+// Rounds are numbered from 0, as in the lesson.
+function showRound(done) {
+  const answer = ask("exchanges", settings.algorithm, settings.collective, settings.n, done);
+  drawCircle(answer, done);
+  if (done === 0) return `before the first of ${count(answer.rounds, "round")}`;
   const sizes = answer.messages.map(([, , first, last]) => last - first), most = Math.max(...sizes);
   const adds = answer.messages.filter((message) => message[4]).length;
-  const done = adds === 0 ? "stored" : adds === answer.messages.length ? "added" : "added or stored";
-  return `round ${round} of ${answer.rounds}: ${count(answer.messages.length, "message")} of ` +
-    `${most === 1 ? "one part" : `${Math.min(...sizes) < most ? "up to " : ""}${most} parts`}, ${done}`;
+  const how = adds === 0 ? "stored" : adds === answer.messages.length ? "added" : "added or stored";
+  return `round ${done - 1}, ${done} of ${answer.rounds}: ${count(answer.messages.length, "message")} of ` +
+    `${most === 1 ? "one part" : `${Math.min(...sizes) < most ? "up to " : ""}${most} parts`}, ${how}`;
 }
 
 // ---- The costs
