@@ -1,7 +1,7 @@
 // How every kernel is made, and the rules that hold for all kernels. A kernel has three files:
 //   kernels/NAME.h        the declaration with formula and shapes; the cost; and the entry, which
 //                         callers call and which checks the arguments
-//   kernels/cpu/NAME.cc   the body for the CPU
+//   kernels/cpu/NAME.cc   the body for the CPU, which is compiled for two instruction sets (isa.h)
 //   kernels/cuda/NAME.cu  the body for GPUs; the emulator runs it on the CPU, too
 // A body has the entry's name and signature, in the namespace cpu or cuda. Its arguments have been
 // checked.
@@ -28,6 +28,8 @@
 
 #include "kernels/runtime/arguments.h"
 #include "kernels/runtime/cost.h"
+#include "kernels/runtime/isa.h"
+#include "kernels/runtime/kernel_times.h"
 
 namespace ladder {
 
@@ -45,13 +47,17 @@ template <class... Arguments>
 void run_body(const ArgumentCheck& expect, const Cost& cost, void (*cpu)(Stream&, Arguments...),
               void (*cuda)(Stream&, Arguments...), Stream& stream,
               std::type_identity_t<Arguments>... arguments) {
+  const auto compute = [&] {
+    const TimedBody timed(expect.kernel(), cost);
+    chosen_body(cpu)(stream, arguments...);
+  };
   if (Simulation* const simulation = stream.simulation()) {
     const std::array<ConstTensorView, sizeof...(Arguments)> tensors = {tensor_in(arguments)...};
-    const auto compute = [&] { cpu(stream, arguments...); };
     return simulation->launch(stream.simulated(),
                               {expect.kernel(), expect.dtype(), cost, tensors, std::ref(compute)});
   }
-  (stream.device() == DeviceType::cpu ? cpu : cuda)(stream, arguments...);
+  if (stream.device() == DeviceType::cpu) return compute();
+  cuda(stream, arguments...);
 }
 
 }  // namespace ladder

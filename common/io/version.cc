@@ -6,6 +6,7 @@
 #include "kernels/runtime/check.h"
 #include "kernels/runtime/device.h"
 #include "kernels/runtime/gpu.h"
+#include "kernels/runtime/isa.h"
 
 // Libraries that only some programs are linked with: in all others these addresses are null. Their
 // headers belong to other folders.
@@ -60,6 +61,7 @@ std::string mpi() {
 std::string version_text(const std::string& program) {
   std::string text = concat(program, "\nrevision  ", revision(), "\ncompiler  ", compiler(),
                             "\nCUDA      ", cuda());
+  if (!instruction_set().empty()) text += concat("\nCPU       x86-64-", instruction_set());
   if (MPI_Get_library_version != nullptr) text += "\nMPI       " + mpi();
   if (dnnl_version != nullptr) {
     const OneDnnVersion& version = *dnnl_version();

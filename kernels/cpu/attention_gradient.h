@@ -52,8 +52,8 @@ void gradient_tile(const Gradient<T>& g, size_t q0, size_t num_queries, size_t k
   for (size_t i = 0; i < num_queries; ++i) {
     A *const p_row = p + i * n, *const ds_row = ds + i * n;
     const A dot = g.row_dot[q0 + i];
-    const size_t valid = head.visible(q0 + i, k0, n);
-    exponentials(p_row, p_row, valid, n, scale, g.logsumexp[q0 + i]);
+    const size_t count = mask_scores(p_row, head.visible(q0 + i, k0, n), n);
+    exponentials(p_row, count, n, scale, g.logsumexp[q0 + i]);
     for (size_t j = 0; j < n; ++j) ds_row[j] = p_row[j] * (ds_row[j] - dot) * scale;
   }
 }

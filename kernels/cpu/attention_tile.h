@@ -97,13 +97,22 @@ void product(size_t m, size_t n, size_t k, Matrix<L> a, Matrix<R> b, bool accumu
   }
 }
 
-// p[j] = exp(scale * s[j] - shift) for j < valid, and 0 for the masked keys from there to n. p may
-// be s.
+// Sets the scores of masked keys, those from `valid` on, so that their probabilities are 0; but of
+// the n keys only up to the next whole vector. Returns the number of keys up to there.
 template <class T>
-void exponentials(T* p, const T* s, size_t valid, size_t n, T scale, T shift) {
+size_t mask_scores(T* scores, size_t valid, size_t n) {
+  constexpr size_t kVector = 64 / sizeof(T);
+  const size_t count = std::min(n, (valid + kVector - 1) / kVector * kVector);
+  std::fill(scores + valid, scores + count, std::numeric_limits<T>::lowest());
+  return count;
+}
+
+// p[j] = exp(scale * p[j] - shift) for j < count, and 0 for the masked keys from there to n.
+template <class T>
+void exponentials(T* p, size_t count, size_t n, T scale, T shift) {
 #pragma omp simd
-  for (size_t j = 0; j < valid; ++j) p[j] = vector_exp(scale * s[j] - shift);
-  std::fill(p + valid, p + n, T{0});
+  for (size_t j = 0; j < count; ++j) p[j] = vector_exp(scale * p[j] - shift);
+  std::fill(p + count, p + n, T{0});
 }
 
 // Computes the results of kQueries queries that begin at q0 (fewer at the end), over all keys that
@@ -119,22 +128,26 @@ void forward_tile(const Head<T>& head, size_t q0, size_t d0, size_t width, A* su
   alignas(64) A scores[kQueries * kKeys];
   A maximum[kQueries], total[kQueries];
   std::fill_n(maximum, kQueries, std::numeric_limits<A>::lowest());
-  std::fill_n(total, kQueries, A{0});
   for (size_t k0 = 0; k0 < end; k0 += kKeys) {
     const size_t n = std::min(kKeys, end - k0);
     product(num_queries, n, head.size, head.q_rows(q0), head.kv_rows(head.k, k0, true), false,
             scores, n);
     for (size_t i = 0; i < num_queries; ++i) {
       A* const row = scores + i * n;
-      const size_t valid = head.visible(q0 + i, k0, n);
-      const A larger = std::max(maximum[i], scale * lane_max(valid, row));
-      exponentials(row, row, valid, n, scale, larger);
-      const A correction = std::exp(maximum[i] - larger);
-      total[i] = total[i] * correction + lane_sum<A>(
-                                             valid, [](auto p) { return p; }, row);
+      const size_t count = mask_scores(row, head.visible(q0 + i, k0, n), n);
+      const A larger = std::max(maximum[i], scale * lane_max(count, row));
+      exponentials(row, count, n, scale, larger);
+      const A sum = lane_sum<A>(
+          count, [](auto p) { return p; }, row);
+      if (k0 == 0) {
+        total[i] = sum;
+      } else {
+        const A correction = vector_exp(maximum[i] - larger);
+        total[i] = total[i] * correction + sum;
+        A* const o = sums + i * sums_stride;
+        std::transform(o, o + width, o, [=](A x) { return x * correction; });
+      }
       maximum[i] = larger;
-      A* const o = sums + i * sums_stride;
-      if (k0 > 0) std::transform(o, o + width, o, [=](A x) { return x * correction; });
     }
     product(num_queries, width, n, Matrix<A>{scores, n}, head.kv_rows(head.v + d0, k0), k0 > 0,
             sums, sums_stride);

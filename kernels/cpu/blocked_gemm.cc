@@ -8,7 +8,7 @@ namespace {
 
 // One tile of the output is computed at a time from two packed panels that stay in the cache.
 constexpr size_t kTileRows = 96, kTileColumns = 96, kTileDepth = 256;
-// What is kept of a tile in registers: 6 rows of two vectors are 12 AVX registers.
+// What is kept of a tile in registers: 6 rows of two vectors are 12 registers.
 constexpr size_t kRows = 6;
 template <class S>
 constexpr size_t kColumns = 2 * Lanes<S>::kCount;

@@ -1,7 +1,6 @@
 #include "kernels/norm.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "kernels/cpu/lanes.h"
 
@@ -9,33 +8,33 @@ namespace ladder::cpu {
 namespace {
 
 using Doubles = Lanes<double>::Vector;
-constexpr size_t kLanes = Lanes<double>::kCount;
-static_assert(2 * kLanes == 8, "kernels/norm.h promises eight lanes");
+constexpr size_t kLanes = 8;     // of kernels/norm.h
+constexpr size_t kAhead = 8192;  // bytes
+using Partials = Partial<Plus, double, kLanes * sizeof(double)>;
 
 Doubles widen(const double* from) { return Lanes<double>::load(from); }
 Doubles widen(const float* from) {
-  typedef float Floats __attribute__((vector_size(kLanes * sizeof(float))));
-  Floats floats;
-  std::memcpy(&floats, from, sizeof floats);
-  return __builtin_convertvector(floats, Doubles);
+  Doubles doubles;
+  for (size_t l = 0; l < Lanes<double>::kCount; ++l) doubles[l] = double{from[l]};
+  return doubles;
 }
 
 // Returns the sum of term over one tile of n <= kSumTile elements.
 template <class T, class Term>
 double sum_tile(const T* x, size_t n, Term term) {
-  Doubles low{}, high{};  // lanes 0 to 3 and 4 to 7
+  Partials partial;
   size_t i = 0;
-  for (; i + 2 * kLanes <= n; i += 2 * kLanes) {
-    low += term(widen(x + i));
-    high += term(widen(x + i + kLanes));
+  for (; i + kLanes <= n; i += kLanes) {
+    // The hardware alone asks memory too late for one core to keep it busy.
+    __builtin_prefetch(reinterpret_cast<const char*>(x + i) + kAhead);
+    partial.take([&](size_t at) { return term(widen(x + i + at)); });
   }
   if (i < n) {  // zeros fill up the last lanes: they add nothing
-    T rest[2 * kLanes] = {};
+    T rest[kLanes] = {};
     std::copy(x + i, x + n, rest);
-    low += term(widen(rest));
-    high += term(widen(rest + kLanes));
+    partial.take([&](size_t at) { return term(widen(rest + at)); });
   }
-  return Lanes<double>::sum(low + high);
+  return partial.total();
 }
 
 // out = sum over i of term(in[i])

@@ -14,11 +14,11 @@ namespace ladder {
 namespace {
 
 // What --version prints, or fails the test unless that is all lines in their order. The lines of
-// MPI and oneDNN may be missing.
+// the CPU, MPI and oneDNN may be missing.
 std::smatch version_of(const std::string& path, std::string& text) {
   static const std::regex kLines(
       R"(\S+\nrevision  (unknown|[0-9a-f]{40,}(?:\+changes)?)\ncompiler  (?:g\+\+|clang) [0-9].*\n)"
-      R"(CUDA      (emulator|[0-9]+\.[0-9]+ for [a-z0-9_,]+)\n(MPI       .*[0-9].*\n)?(oneDNN    [0-9]+\.[0-9.]+\n)?)");
+      R"(CUDA      (emulator|[0-9]+\.[0-9]+ for [a-z0-9_,]+)\n(?:CPU       x86-64-v[34]\n)?(MPI       .*[0-9].*\n)?(oneDNN    [0-9]+\.[0-9.]+\n)?)");
   const ProcessResult result = run_process({program_path(path), "--version"});
   CAPTURE(path, result.out, result.err);
   CHECK(result.status == 0);

@@ -56,7 +56,7 @@ def replaced(name, replacements, deps, **kwargs):
             "-Wno-unused-parameter",
             "-D_GLIBCXX_ASSERTIONS",
         ],
-        deps = deps,
+        deps = deps + ["//kernels/runtime:v3_alone"],
         **kwargs
     )
 

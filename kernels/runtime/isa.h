@@ -1,0 +1,26 @@
+// Which instructions the CPU's bodies of kernels use. On x86-64 they are compiled twice: for v3
+// (AVX2 and FMA, vectors of 32 bytes) and v4 (AVX-512, vectors of 64 bytes). The bits of all
+// results are the same.
+#pragma once
+
+#include <string_view>
+
+namespace ladder {
+
+// Returns "v3" or "v4": v4 if the CPU has it, unless the environment variable LADDER_ISA says v3.
+// Where there is no choice, on other processors and in programs without kernels, it returns "".
+// Throws a UserError if LADDER_ISA has another value, or is v4 where that cannot be.
+std::string_view instruction_set();
+
+namespace detail {
+const void* chosen_body(const void* v3);
+}
+
+// Returns the body of a kernel that is to run on the CPU: that for v4, if it is chosen and there is
+// one, else the argument.
+template <class Function>
+Function* chosen_body(Function* body) {
+  return reinterpret_cast<Function*>(detail::chosen_body(reinterpret_cast<const void*>(body)));
+}
+
+}  // namespace ladder
