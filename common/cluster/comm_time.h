@@ -47,8 +47,8 @@ double copy_seconds(const Cluster& cluster, double bytes);
 // Returns the cluster as it would be if communication took no time.
 Cluster without_communication(Cluster cluster);
 
-// Returns the cluster with `factor` times the bandwidth of what connects so many ranks: of the
-// network, or of the links in a node if they are on one.
+// Returns the cluster with `factor` times the bandwidth of what connects `num_ranks` ranks: of the
+// network, or of the links in a node if one node has them all.
 Cluster with_network(Cluster cluster, double factor, size_t num_ranks);
 
 }  // namespace ladder

@@ -11,7 +11,7 @@ namespace ladder {
 // What it runs where the lessons run one kernel.
 struct KernelsInstead {
   std::string kernel = {};  // as in KernelCall
-  double launches = 1;      // so many kernels, of which each has its launch and its gap
+  double launches = 1;      // how many kernels, each with its launch and its gap
   // What these move beyond the lessons' kernel. Beside a product: all bytes of the other kernels,
   // as a multiple of the bytes of its result. Otherwise: the bytes beyond ours, as a multiple of
   // ours.

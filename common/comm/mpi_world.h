@@ -32,7 +32,8 @@ struct Setting {
   std::string name, value;
 };
 
-// What a rank shares with those of its machine. Of the first three, only the first rank's count.
+// What a rank shares with the others of its machine. `failures`, `end` and `save` are used on the
+// board of the machine's first rank only, for all of them.
 struct NodeBoard {
   std::atomic<int> failures = 0;            // calls of MpiWorld::first_to_fail()
   std::atomic<uint64_t> end = 0, save = 0;  // AgreedSteps
@@ -45,7 +46,8 @@ struct NodeBoard {
 class MpiWorld {
  public:
   // Throws an Error if MPI cannot serve several threads at once (MPI_THREAD_MULTIPLE). `wait_limit`
-  // is that of limit_wait(), in seconds, and counts as 10 if it is less; 0 = none.
+  // is how many seconds limit_wait() allows: 0 for no limit, and at least 10 otherwise (a smaller
+  // value is taken for 10).
   explicit MpiWorld(double wait_limit = 0);
   ~MpiWorld();
   MpiWorld(const MpiWorld&) = delete;
@@ -69,13 +71,14 @@ class MpiWorld {
 
   // Tells the ranks of this machine that this rank waits for the one with this name.
   void note_wait(const std::string& name) const;
-  // Returns the name of a rank for which this one has waited so long, and if that rank has noted
-  // lately that it waits itself, whom it waits for: who keeps all may be another rank.
+  // Says who is late when this rank has waited `seconds` seconds for the rank called `name`: that
+  // name, and if that rank has itself noted a wait within the last second, whom it waits for, and
+  // so on to the last of them, since that one may be what holds up all the others.
   std::string late_name(const std::string& name, double seconds) const;
-  // Limits what MPI itself waits for other ranks, while what it returns lives: when the time is
-  // over an error says which ranks of this machine have not begun their wait, if any, and all ranks
-  // end. All ranks do these waits, in the same order. (Communicators limit the operations
-  // themselves.)
+  // Limits the time of waits inside MPI: call it before one, and destroy the result after it. If
+  // the limit is over before that, an error names the ranks of this machine that have not begun the
+  // same wait, and all ranks end. All ranks do these waits in the same order. Returns null if there
+  // is no limit. (Communicators limit their operations themselves.)
   std::unique_ptr<Watchdog> limit_wait() const;
   NodeBoard& board() { return board_[0]; }
   // Returns true for the first rank of this machine that calls it, and false for the others: they

@@ -16,11 +16,12 @@ struct ChildEnd {
 // standard error open any more. Its standard output is this process's. Each line of its standard
 // error is given to `keeps`, and goes to this process's unless `keeps` returns true.
 //
-// SIGTERM, SIGUSR1, SIGHUP and SIGINT do not end this process meanwhile: the program gets the same
-// signal instead, each time. (If a terminal has sent it, the program has got it already.) Those
-// that are ignored, as under nohup, stay so, but for SIGINT. If this process is killed, the program
-// gets SIGTERM. Throws UserError if there is no such program, and Error if the system refuses a
-// process. REQUIRES: this process has no other threads that take signals.
+// While the program runs, SIGTERM, SIGUSR1, SIGHUP and SIGINT do not end this process. Each one
+// that it receives is sent on to the program, unless a terminal sent it, which signals both. A
+// signal that was ignored before the call, as SIGHUP is under nohup, stays ignored; SIGINT never
+// does. If this process is killed, the program gets SIGTERM. Throws UserError if there is no such
+// program, and Error if the system refuses a process. REQUIRES: this process has no other threads
+// that take signals.
 ChildEnd run_child(const std::vector<std::string>& argv,
                    const std::function<bool(const std::string& line)>& keeps);
 

@@ -31,11 +31,12 @@ struct Gpus {
   bool has_code = false;  // whether this build runs on the first
 };
 
-// Returns why --device auto takes the CPU, or nothing if it takes the GPU, as it does if this build
-// and this machine have one that runs this build's kernels.
+// --device auto takes the GPU if this build has a GPU device, and this machine a GPU that runs this
+// build's kernels. Returns nothing then, and otherwise why it takes the CPU.
 std::optional<std::string> why_cpu();
-// Does the same for a build's other device and GPUs. The text is empty where there is nothing to
-// choose: without CUDA in the build, and NVIDIA's driver in the machine (`has_driver`).
+// Does the same for a build whose device other than the CPU is `of_build`, on a machine with these
+// GPUs. The text is empty if there was no choice: the build has no CUDA, and the machine has no
+// driver of NVIDIA (`has_driver`).
 std::optional<std::string> why_cpu(DeviceType of_build, const Gpus& gpus, bool has_driver);
 
 }  // namespace ladder

@@ -3,6 +3,7 @@
 #include <regex>
 #include <sstream>
 
+#include "common/io/text.h"
 #include "tests/catch.h"
 #include "tests/system/single_gpu.h"
 #include "tools/programs/process.h"
@@ -155,6 +156,20 @@ TEST_CASE("The README shows what the request for eight RTX 3090 prints") {
     CAPTURE(line);  // "..." stands for lines that are left out
     CHECK((line == "..." || plan.out.find(line) != std::string::npos));
   }
+}
+
+TEST_CASE("The pages say how many layouts the planner knows") {
+  const auto layouts_of = [](const Flags& request) {
+    const std::string out = run_plan(Flags{"--seconds", "0.001"} + request).out;
+    return with_commas(static_cast<uint64_t>(number_in(out, "of (\\d+) layouts simulated")));
+  };
+  const std::string story = read_text(program_path("lessons/19_planning/README.md"));
+  const std::string large = layouts_of({"--model", "70b", "--cluster", "h100x8x8"});
+  CHECK_THAT(story, ContainsSubstring("knows " + large + " of them"));
+  CHECK_THAT(story, ContainsSubstring("of the " + large + " layouts"));
+  const std::string gpt3 = layouts_of(
+      {"--model", "gpt3-175b", "--cluster", "a100-80x8x64", "--global-batch-size", "1536"});
+  CHECK_THAT(story, ContainsSubstring("there are " + gpt3 + " layouts"));
 }
 
 TEST_CASE("Bad input is refused in one line") {

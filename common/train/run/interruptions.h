@@ -14,18 +14,18 @@ namespace ladder {
 // Interruptions lets all ranks end, or save, after the same step, whichever of them has got
 // SIGTERM, SIGUSR1, SIGHUP or SIGINT.
 //
-// From the constructor on, to the end of the process, the first of these signals only makes a mark.
-// If the process has not ended --grace seconds later, the signal ends it by force, and so does a
-// second one at once. (What comes within half a second is the first one told twice, as by a
-// terminal that is closed.) A signal that is ignored stays ignored, as under nohup.
+// From the constructor on, until the process ends, the first of these signals is only noted, and
+// the run ends after a step. If the process still runs --grace seconds later, it is ended by force.
+// A second signal ends it at once. (One within half a second of the first counts as the same one:
+// a terminal that is closed sends two.) A signal that was ignored, as under nohup, stays ignored.
 class Interruptions {
  public:
   // `config` outlives this object. Collective. REQUIRES: the job has joined, since MPI may set
   // handlers when it begins; nothing else in the process uses SIGALRM.
   Interruptions(const CheckpointConfig& config, Job& job);
 
-  // Called before every step. Tells the other ranks what this rank knows. Returns false if the run
-  // has ended after the step before.
+  // Called before every step. Tells the other ranks if this rank has got a signal. Returns false if
+  // the ranks have agreed that the step before this one was the last.
   bool before_step(int64_t step);
   // Called after every step. Returns whether a checkpoint is due because the run ends, or because
   // the time has come. The same on all ranks.

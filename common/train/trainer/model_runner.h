@@ -63,10 +63,11 @@ class ModelRunner {
   void load(Split split, int64_t step, size_t first_sequence, size_t buffer = 0);
   // Runs forward from the tokens, or from input(), to output().
   void forward(const Hooks& hooks = {}, size_t buffer = 0, size_t chunk = 0);
-  // Returns how many tokens of so many global batches, from that of `step` on, count in the loss
-  // (kIgnored); 1 if none does, so that a loss can be divided by it. They are those of all ranks,
-  // which need not ask each other (counted_targets). A loss is a mean over all the batches: a mean
-  // of means, of ranks, micro-batches or batches, would weigh a token more where few tokens count.
+  // Returns how many tokens of `num_batches` global batches, from that of `step` on, count in
+  // the loss (kIgnored); 1 if none does, so that a loss can be divided by it. They are those of all
+  // ranks, which need not ask each other (counted_targets). A loss is a mean over all the batches:
+  // a mean of means, of ranks, micro-batches or batches, would weigh a token more where few tokens
+  // count.
   double counted_tokens(Split split, int64_t step, size_t num_batches = 1) const;
   double counted_in_validation(size_t num_batches) const {
     return counted_tokens(Split::validation, 0, num_batches);
