@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "kernels/cpu/lane_sum.h"
 #include "kernels/cpu/map.h"
 
 namespace ladder::cpu {

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "kernels/cpu/column_sums.h"
+#include "kernels/cpu/lane_sum.h"
 #include "kernels/cpu/map.h"
 
 namespace ladder::cpu {

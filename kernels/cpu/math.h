@@ -21,7 +21,7 @@ template <>
 struct Exp<float> {
   using Bits = uint32_t;
   static constexpr unsigned kMantissa = 23;            // bits after the point
-  static constexpr size_t kTerms = 8;                 // 1 to r^7 / 7!
+  static constexpr size_t kTerms = 8;                  // 1 to r^7 / 7!
   static constexpr float kLeast = -87, kMost = 88.7F;  // beyond, exp(x) is 0 or infinite
   static constexpr float kLog2 = 0x1.62e43p-1F, kRest = -0x1.05c61p-29F;
 };

@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "kernels/cpu/lanes.h"
+#include "kernels/cpu/lane_sum.h"
 
 namespace ladder::cpu {
 namespace {

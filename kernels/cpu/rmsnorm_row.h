@@ -1,6 +1,7 @@
 // RMSNorm of one row, or of one head of it, in the calling thread.
 #pragma once
 
+#include "kernels/cpu/lane_sum.h"
 #include "kernels/cpu/map.h"
 
 namespace ladder::cpu {

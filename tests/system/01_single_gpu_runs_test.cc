@@ -73,6 +73,19 @@ TEST_CASE("01: rounded logits move the loss by no more than their rounding") {
   CHECK(printed_workspace(exact) - printed_workspace(rounded) == rows * 256 * sizeof(float));
 }
 
+TEST_CASE("01: LADDER_TIME_KERNELS prints the kernels' times on the CPU") {
+  const ProcessResult timed =
+      run_single_gpu({"--model", "nano", "--device", "cpu", "--steps", "3", "--evaluate-every", "0",
+                      "--sample", "0"},
+                     {.environment = {{"LADDER_TIME_KERNELS", "1"}}});
+  CAPTURE(timed.err);
+  REQUIRE(timed.status == 0);
+  // Two blocks, three steps, without the first.
+  CHECK(std::regex_search(timed.err, std::regex(R"( 5 +[0-9.]+  attention_backward\n)")));
+  CHECK(std::regex_search(timed.err, std::regex(R"( 5 +[0-9.]+  matmul_bias 512 x 96 x 32\n)")));
+  CHECK(std::regex_search(timed.err, std::regex(R"( 2 +[0-9.]+  adamw\n)")));
+}
+
 TEST_CASE("01: LADDER_TIME_KERNELS prints what every launch but the first took") {
   if (device_name() != "emulator") return;
   const Flags run = {"--model",          "nano", "--device", "emulator", "--steps", "3",
