@@ -78,11 +78,6 @@ struct Cluster {
   std::array<double, 5> product_efficiency = {};
   double attention_forward_efficiency = 0, attention_backward_efficiency = 0;
   double memory_efficiency = 0;
-  // What only tools/measure/roofline needs. 0 or empty: the file does not say.
-  double clock = 0;                   // cycles a second
-  double tensor_core_efficiency = 0;  // that kernels with mma.sync reach of what they count
-  size_t cache_bytes = 0;             // of the cache (L2) that all multiprocessors share
-  std::string emulated = {};          // what kernels/emulator calls a GPU with the same limits
 
   // Between the devices of a node. Shared: all of them together have one link's bandwidth.
   Link node_link = {};

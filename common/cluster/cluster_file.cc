@@ -69,9 +69,6 @@ constexpr Field kFields[] = {
     {"vector_flops", rate, always, store<&Cluster::vector_flops>},
     {"memory_bandwidth", rate, always, store<&Cluster::memory_bandwidth>},
     {"memory_efficiency", part, always, store<&Cluster::memory_efficiency>},
-    {"clock", rate, optional, store<&Cluster::clock>},
-    {"tensor_core_efficiency", part, optional, store<&Cluster::tensor_core_efficiency>},
-    {"cache_bytes", count, optional, store<&Cluster::cache_bytes>},
     {"launch_seconds", seconds, always, store<&Cluster::launch_seconds>},
     {"least_kernel_seconds", seconds, always, store<&Cluster::least_kernel_seconds>},
     {"node_link_bandwidth", rate, always, store<&Cluster::node_link, &Link::bandwidth>},
@@ -102,9 +99,9 @@ constexpr const char* kNodeLinkShared = "node_link_shared";
 constexpr const char* kNetworkPoints = "network_efficiencies";
 
 // The keys with other values than these.
-constexpr const char* kOtherKeys[] = {"like",         "device",       "kind",    "chip",
-                                      "network",      "emulated",     "kernels", "collectives",
-                                      kNetworkPoints, kNodeLinkShared};
+constexpr const char* kOtherKeys[] = {"like",        "device",       "kind",
+                                      "chip",        "network",      "kernels",
+                                      "collectives", kNetworkPoints, kNodeLinkShared};
 
 KernelPoint kernel_point(const Json& json, const ClusterFileContext& context) {
   check_keys(json, {"name", "dtype", "busy_ranks", "m", "n", "k", "flops", "bytes", "seconds"},
@@ -218,7 +215,6 @@ Cluster parse_cluster(const Json& json, const ClusterFileContext& context) {
   if (!inherits || json.contains("network")) {
     context.join(cluster, text_of(json, "network", context));
   }
-  if (json.contains("emulated")) cluster.emulated = text_of(json, "emulated", context);
   if (json.contains("chip")) cluster.chip = text_of(json, "chip", context);
   for (const auto& [key, range, needed, set] : kFields) {
     const bool must = needed == Needed::always || (needed == Needed::gpu && !cluster.is_cpu);

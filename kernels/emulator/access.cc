@@ -26,11 +26,6 @@ void report_access(const void* address, size_t bytes, AccessKind kind, const voi
   tell_observers([&](Observer& observer) { observer.access(access); });
 }
 
-void report_basic_block(const void* location) {
-  const Unobserved here;
-  tell_observers([&](Observer& observer) { observer.basic_block(location, running_thread); });
-}
-
 void report_fence(bool device) {
   const Unobserved here;
   tell_observers([&](Observer& observer) { observer.fence(device, running_thread); });

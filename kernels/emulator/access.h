@@ -20,17 +20,6 @@ namespace ladder::emulator {
 
 struct KernelCall;
 
-// A product of cuBLAS: (m, k) x (k, n) -> (m, n).
-struct ProductCall {
-  size_t m, n, k;
-  size_t factor_bytes, result_bytes;  // of one element
-  // Matrices (m, n) of the result's type besides the result that are read or written with it: what
-  // it is added to, what a GELU in the product keeps.
-  size_t more_results;
-  bool has_gelu = false;    // whether it computes a GELU, or the gradient of one, on the way out
-  int multiprocessors = 0;  // that it may use; 0: all
-};
-
 enum class AccessKind : std::uint8_t { read, write, atomic };
 
 // An access by the running thread, just before it happens.
@@ -98,15 +87,11 @@ class Observer {
   // The lanes of `mask` have come to the operation, and none has gone on. Their warp begins with
   // thread `first`.
   virtual void warp_operation(WarpOperation /*operation*/, size_t /*first*/, unsigned /*mask*/) {}
-  // The running thread comes to a basic block: code that begins where a branch may lead
-  // to. Only in kernels:cuda_observed and the like (HOOKS in tools/bazel/cuda.bzl).
-  virtual void basic_block(const void* /*location*/, size_t /*thread*/) {}
-  // The running thread computes exp or log. Programs that link profiler/functions.cc tell it.
-  virtual void special_function() {}
-  virtual void fused_multiply_add() {}  // std::fma
+  // The running thread computes std::fma. Programs that link profiler/functions.cc tell it.
+  virtual void fused_multiply_add() {}
 
-  // cuBLAS computes a product, in any OS thread.
-  virtual void product(const ProductCall& /*product*/) {}
+  // cuBLAS computes a product, in any OS thread. It may use so many multiprocessors; 0: all.
+  virtual void product(int /*multiprocessors*/) {}
 };
 
 // From now on the observer is told. It must live until it is detached. REQUIRES: no kernel runs.
@@ -127,6 +112,5 @@ inline constinit thread_local bool is_observed = false;
 // Tells the observers. REQUIRES: is_observed.
 void report_access(const void* address, size_t bytes, AccessKind kind, const void* return_address);
 void report_fence(bool device);
-void report_basic_block(const void* location);
 
 }  // namespace ladder::emulator

@@ -163,17 +163,9 @@ cublasStatus_t gemm(const cublasContext& handle, bool in_tf32, int64_t m, int64_
                         .in_tf32 = in_tf32};
   give(handle.stream, [=] {
     check(valid(), "cublasGemmEx: its memory was freed before its stream came to it");
-    const auto extent = [](int64_t value) { return static_cast<size_t>(value); };
-    const ProductCall call = {.m = extent(m),
-                              .n = extent(n),
-                              .k = extent(k),
-                              .factor_bytes = sizeof(T),
-                              .result_bytes = sizeof(Out),
-                              .more_results = p.beta != 0,
-                              .multiprocessors = handle.multiprocessors};
     tell_observers([&](Observer& observer) {
       observer.work_is("a product of cuBLAS");
-      observer.product(call);
+      observer.product(handle.multiprocessors);
     });
     if (launches_are_sampled()) return;
     const DeviceAccess access;

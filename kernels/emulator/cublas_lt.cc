@@ -120,18 +120,9 @@ template <class T>
 void give_product(const Product& p, cudaStream_t stream) {
   give(stream, [p] {
     check(p.is_possible(), "cublasLtMatmul: its memory was freed before its stream came to it");
-    const auto extent = [](int64_t value) { return static_cast<size_t>(value); };
     tell_observers([&](Observer& observer) {
       observer.work_is("a product of cuBLAS");
-      const size_t matrices = (p.c != nullptr) + (p.description.aux != nullptr);
-      observer.product({.m = extent(p.m()),
-                        .n = extent(p.n()),
-                        .k = extent(p.k()),
-                        .factor_bytes = sizeof(T),
-                        .result_bytes = sizeof(T),
-                        .more_results = matrices,
-                        .has_gelu = p.description.aux != nullptr,
-                        .multiprocessors = p.description.multiprocessors});
+      observer.product(p.description.multiprocessors);
     });
     if (launches_are_sampled()) return;
     const DeviceAccess access;

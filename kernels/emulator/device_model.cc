@@ -11,11 +11,12 @@ namespace {
 // CUDA C++ Programming Guide, technical specifications per compute capability; NVIDIA's white
 // papers of the A100, the H100 (SXM), the V100 and the B200. Builds have no code for a V100, and
 // for a B200 none but PTX.
+constexpr Extents kBlock = {1024, 1024, 64}, kGrid = {0x7fffffff, 65535, 65535};
 constexpr std::array<DeviceModel, 4> kModels = {{
-    {"a100", 8, 0, 163 << 10, 108, 1024, 65536, {1024, 1024, 64}, {0x7fffffff, 65535, 65535}},
-    {"h100", 9, 0, 227 << 10, 132, 1024, 65536, {1024, 1024, 64}, {0x7fffffff, 65535, 65535}},
-    {"v100", 7, 0, 96 << 10, 80, 1024, 65536, {1024, 1024, 64}, {0x7fffffff, 65535, 65535}},
-    {"b200", 10, 0, 227 << 10, 148, 1024, 65536, {1024, 1024, 64}, {0x7fffffff, 65535, 65535}},
+    {"a100", 8, 0, 163 << 10, 108, 40 << 20, 1024, 65536, kBlock, kGrid},
+    {"h100", 9, 0, 227 << 10, 132, 50 << 20, 1024, 65536, kBlock, kGrid},
+    {"v100", 7, 0, 96 << 10, 80, 6 << 20, 1024, 65536, kBlock, kGrid},
+    {"b200", 10, 0, 227 << 10, 148, 126 << 20, 1024, 65536, kBlock, kGrid},
 }};
 
 DeviceModel& model() {

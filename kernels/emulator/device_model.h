@@ -16,6 +16,7 @@ struct DeviceModel {
   int major, minor;           // compute capability
   size_t shared_bytes_optin;  // shared memory of a thread block, after cudaFuncSetAttribute
   int multiprocessors;        // the emulator has one; kernels divide their work by this number
+  size_t cache_bytes;         // of the cache (L2) that all multiprocessors share
   size_t threads;             // of a thread block
   size_t registers;           // of a thread block
   Extents block, grid;        // the largest of each dimension

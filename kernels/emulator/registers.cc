@@ -39,6 +39,16 @@ std::map<std::string, Registers> read_table() {
   return table;
 }
 
+// Returns where the kernel with this short name is in the table, or its end. g++ leaves out the
+// last arguments of a template if they are the default ones, nvcc does not.
+auto find_kernel(const std::map<std::string, Registers>& table, const std::string& short_name) {
+  const auto found = table.find(short_name);
+  if (found != table.end()) return found;
+  const std::string begin = short_name.substr(0, short_name.size() - 1) + ", ";
+  const auto longer = table.lower_bound(begin);
+  return longer != table.end() && longer->first.starts_with(begin) ? longer : table.end();
+}
+
 struct Override {
   std::string name;
   size_t registers;

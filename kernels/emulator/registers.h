@@ -16,17 +16,6 @@ namespace ladder::emulator {
 // that of `void ladder::cuda::(anonymous namespace)::forward_kernel<ladder::bfloat16, 64u>(...)`.
 std::string short_kernel_name(std::string_view name);
 
-// Returns where the kernel with this short name is in a map by short names, or its end. g++ leaves
-// out the last arguments of a template if they are the default ones, nvcc does not.
-template <class Map>
-auto find_kernel(const Map& kernels, const std::string& short_name) {
-  const auto found = kernels.find(short_name);
-  if (found != kernels.end()) return found;
-  const std::string begin = short_name.substr(0, short_name.size() - 1) + ", ";
-  const auto longer = kernels.lower_bound(begin);
-  return longer != kernels.end() && longer->first.starts_with(begin) ? longer : kernels.end();
-}
-
 // Returns the registers of a thread of the kernel on this GPU, or 0 if they are not known: kernels
 // of tests, or a kernel that is newer than the table. `name` is as the compiler spells it.
 size_t registers_of(std::string_view name, const DeviceModel& model);

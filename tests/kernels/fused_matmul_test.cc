@@ -137,7 +137,7 @@ TEST_CASE("where cuBLASLt has no algorithm, the kernels run one after the other"
 struct Multiprocessors final : emulator::Observer {
   Multiprocessors() { attach(*this); }
   ~Multiprocessors() override { detach(*this); }
-  void product(const emulator::ProductCall& call) override { all.push_back(call.multiprocessors); }
+  void product(int multiprocessors) override { all.push_back(multiprocessors); }
   std::vector<int> all;
 };
 

@@ -38,12 +38,10 @@ _HOST_ARCHITECTURES = {
     "//conditions:default": ["-Xcompiler=-march=x86-64-v3"],
 }
 
-# The compiler calls kernels/emulator/checker/hooks.cc before each access to memory, and in each basic
-# block.
+# The compiler calls kernels/emulator/checker/hooks.cc before each access to memory.
 HOOKS = [
     "-Wno-unknown-pragmas",
     "-fsanitize=thread",
-    "-fsanitize-coverage=trace-pc",
     "--param=tsan-instrument-func-entry-exit=0",
 ]
 

@@ -73,11 +73,6 @@ LADDER_HOOKS(unaligned_, 4)
 LADDER_HOOKS(unaligned_, 8)
 LADDER_HOOKS(unaligned_, 16)
 
-// A thread is in a basic block: code without branches.
-extern "C" void __sanitizer_cov_trace_pc() {
-  if (is_observed) report_basic_block(__builtin_return_address(0));
-}
-
 // Atomics of the language, which host code uses. (Those of CUDA are in atomics.h.)
 #define LADDER_ATOMIC_HOOKS(bits, T)                                                              \
   extern "C" T __tsan_atomic##bits##_load(const volatile T* p, int) {                             \

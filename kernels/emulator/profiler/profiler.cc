@@ -45,13 +45,11 @@ std::vector<Profile> Profiler::take() { return std::exchange(profiles_, {}); }
 
 void Profiler::launch_begins(const KernelCall& call) {
   const size_t threads = size_t{call.block.x} * call.block.y * call.block.z;
-  profiles_.push_back({.kind = Profile::Kind::kernel,
-                       .name = std::string(call.name),
+  profiles_.push_back({.name = std::string(call.name),
                        .blocks = number(size_t{call.grid.x} * call.grid.y * call.grid.z),
                        .threads = threads,
                        .shared_bytes = call.shared_bytes});
   notes_.assign((threads + kWarpSize - 1) / kWarpSize, {});
-  paths_.assign(notes_.size(), {});
   traces_.clear();
   counts_ = true;
   traces_blocks_ = !launches_are_sampled();
@@ -64,26 +62,16 @@ void Profiler::launch_ends() {
   const size_t static_shared_bytes = static_shared_.take();
   if (counts_) profile.shared_bytes += static_shared_bytes;  // else sample_ends() has added them
   if (profile.observed > 0) profile.counts *= profile.blocks / profile.observed;
-  if (!traces_.empty()) reuse_[launch_] = find_reuse();
-  const Reuse reuse = reuse_[launch_];
-  profile.counts.memory_sectors = profile.counts.global_sectors * reuse.moved_of_asked;
-  profile.counts.needed_bytes =
-      profile.counts.memory_sectors * number(kSectorBytes) * reuse.needed_of_moved;
+  if (!traces_.empty()) moved_parts_[launch_] = find_moved_part();
+  profile.counts.memory_sectors = profile.counts.global_sectors * moved_parts_[launch_];
 }
 
-Profiler::Reuse Profiler::find_reuse() {
-  MemoryTraffic traffic;
-  if (cache_.bytes == 0) {
-    for (const BlockTrace& block : traces_) traffic.asked += number(block.size());
-    traffic.moved = traffic.asked;
-  } else {
-    const size_t at_once = cache_.blocks_at_once(profiles_.back());
-    traffic = traffic_with_cache(traces_, at_once, cache_.bytes / kSectorBytes);
-  }
-  const double needed = number(read_.take() + written_.take());
-  traces_.clear();
-  if (traffic.asked == 0) return {};
-  return {traffic.moved / traffic.asked, needed / (traffic.moved * number(kSectorBytes))};
+double Profiler::find_moved_part() {
+  const std::vector<BlockTrace> traces = std::exchange(traces_, {});
+  if (cache_.bytes == 0) return 1;
+  const size_t at_once = cache_.blocks_at_once(profiles_.back());
+  const MemoryTraffic traffic = traffic_with_cache(traces, at_once, cache_.bytes / kSectorBytes);
+  return traffic.asked == 0 ? 0 : traffic.moved / traffic.asked;
 }
 
 void Profiler::block_begins(const uint3&) {
@@ -99,7 +87,7 @@ size_t Profiler::sample_ends() {
   constexpr double kMostSectors = 6e6;
   counts_ = false;
   profiles_.back().shared_bytes += static_shared_.take();
-  if (reuse_.contains(launch_)) return 0;
+  if (moved_parts_.contains(launch_)) return 0;
   traces_blocks_ = true;
   const Profile& profile = profiles_.back();
   const double each = profile.counts.global_sectors / profile.observed;
@@ -108,10 +96,7 @@ size_t Profiler::sample_ends() {
   return static_cast<size_t>(std::min({profile.blocks, 2 * at_once, affordable}));
 }
 
-void Profiler::block_barrier() {
-  count_instructions();
-  if (counts_) of(profiles_.back().counts.events, Event::barrier) += number(notes_.size());
-}
+void Profiler::block_barrier() { count_instructions(); }
 
 void Profiler::access(const Access& access) {
   const Space space = space_of(access.address);
@@ -120,26 +105,9 @@ void Profiler::access(const Access& access) {
   notes_[access.thread / kWarpSize][lane].push_back(
       {access.return_address, access.address, static_cast<std::uint32_t>(access.bytes), access.kind,
        space == Space::global, static_cast<std::uint32_t>(lane)});
-  if (space != Space::global) {
-    if (is_static(reinterpret_cast<const char*>(access.address))) {
-      static_shared_.insert(access.address, access.bytes);
-    }
-    return;
+  if (space == Space::shared && is_static(reinterpret_cast<const char*>(access.address))) {
+    static_shared_.insert(access.address, access.bytes);
   }
-  if (!traces_blocks_) return;
-  if (access.kind != AccessKind::write) read_.insert(access.address, access.bytes);
-  if (access.kind != AccessKind::read) written_.insert(access.address, access.bytes);
-}
-
-void Profiler::basic_block(const void* location, size_t thread) {
-  if (counts_) paths_[thread / kWarpSize][thread % kWarpSize].push_back(location);
-}
-
-void Profiler::special_function() {
-  if (!counts_) return;
-  Counts& counts = profiles_.back().counts;
-  counts.special_functions += 1;
-  of(counts.events, Event::exponential) += 1. / kWarpSize;
 }
 
 void Profiler::fused_multiply_add() {
@@ -148,54 +116,13 @@ void Profiler::fused_multiply_add() {
 
 void Profiler::warp_operation(WarpOperation operation, size_t, unsigned) {
   constexpr double kFlops = 2 * 16 * 8 * 16;  // of m16n8k16
-  if (!counts_) return;
-  Counts& counts = profiles_.back().counts;
-  if (operation >= WarpOperation::mma_bf16) {
-    counts.tensor_flops += kFlops;
-    of(counts.events, Event::mma) += 1;
-  } else if (operation >= WarpOperation::any && operation <= WarpOperation::ballot) {
-    of(counts.events, Event::vote) += 1;
-  } else if (operation >= WarpOperation::shfl && operation <= WarpOperation::shfl_xor) {
-    of(counts.events, Event::shuffle) += 1;
+  if (counts_ && operation >= WarpOperation::mma_bf16) {
+    profiles_.back().counts.tensor_flops += kFlops;
   }
-}
-
-void Profiler::product(const ProductCall& product) {
-  profiles_.push_back({.kind = Profile::Kind::product, .name = "cuBLAS", .product = product});
 }
 
 void Profiler::count_instructions() {
   for (WarpNotes& notes : notes_) count_warp(notes);
-  if (!counts_) return;
-  for (WarpPath& path : paths_) count_path(path);
-}
-
-// Threads that came to a place for the n-th time, with the same n, came there together.
-void Profiler::count_path(WarpPath& path) {
-  Counts& counts = profiles_.back().counts;
-  const bool is_uniform = std::ranges::all_of(
-      path, [&](const std::vector<const void*>& lane) { return lane == path[0]; });
-  if (is_uniform) {
-    counts.basic_blocks += number(path[0].size());
-  } else {
-    struct Next {
-      const void* location;
-      bool differs;
-    };
-    std::map<std::pair<const void*, size_t>, Next> next;
-    for (const std::vector<const void*>& lane : path) {
-      std::map<const void*, size_t> turns;
-      for (size_t i = 0; i < lane.size(); ++i) {
-        const void* const after = i + 1 < lane.size() ? lane[i + 1] : nullptr;
-        const auto [found, is_new] = next.insert({{lane[i], turns[lane[i]]++}, {after, false}});
-        if (found->second.location != after) found->second.differs = true;
-      }
-    }
-    counts.basic_blocks += number(next.size());
-    counts.divergent_branches += number(static_cast<size_t>(
-        std::ranges::count_if(next, [](const auto& one) { return one.second.differs; })));
-  }
-  for (std::vector<const void*>& lane : path) lane.clear();
 }
 
 // Threads that have been at the same places in the same order made the same instructions.
@@ -245,16 +172,7 @@ void Profiler::count_diverged(WarpNotes& notes) {
 
 void Profiler::count_instruction(const std::vector<Note>& notes) {
   Counts& counts = profiles_.back().counts;
-  if (counts_) {
-    counts.instructions += 1;
-    if (notes.size() < kWarpSize) counts.partial += 1;
-    const Note& note = notes.front();
-    const bool writes = note.kind == AccessKind::write;
-    const Event event = note.global ? writes ? Event::global_write : Event::global_read
-                        : writes    ? Event::shared_write
-                                    : Event::shared_read;
-    if (note.kind != AccessKind::atomic) of(counts.events, event) += note.bytes;
-  }
+  if (counts_) counts.instructions += 1;
   if (notes.front().global) return count_global(notes);
   if (!counts_) return;
   std::vector<SharedAccess> accesses;
@@ -268,7 +186,6 @@ void Profiler::count_global(const std::vector<Note>& notes) {
   Counts& counts = profiles_.back().counts;
   sectors_.clear();
   for (const Note& note : notes) {
-    if (counts_) counts.global_bytes += note.bytes;
     const std::uintptr_t last = (note.address + note.bytes - 1) / kSectorBytes;
     for (std::uintptr_t at = note.address / kSectorBytes; at <= last; ++at) sectors_.push_back(at);
   }

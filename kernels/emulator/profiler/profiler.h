@@ -10,9 +10,6 @@
 // - the cycles that shared memory takes. It has 32 banks of 4 bytes, and gives one word of each
 //   bank in a cycle: threads that want different words of the same bank wait for each other.
 //
-// A branch is divergent if threads of a warp go on in different places: a GPU runs them one after
-// the other. The branches are those that g++ makes of the kernel. nvcc may make others.
-//
 // What a sector costs depends on the GPU's cache (L2). If it is given, some of the first thread
 // blocks show what memory moves (cache.h). Else nothing is cached, and a sector that two
 // instructions read is moved twice.
@@ -28,7 +25,6 @@
 
 #include "kernels/emulator/access.h"
 #include "kernels/emulator/profiler/cache.h"
-#include "kernels/emulator/profiler/events.h"
 #include "kernels/emulator/profiler/footprint.h"
 
 namespace ladder::emulator {
@@ -36,34 +32,24 @@ namespace ladder::emulator {
 // Sums over threads or warps.
 struct Counts {
   double instructions = 0;         // of warps, that access global or shared memory
-  double partial = 0;              // those of them in which some threads took no part
-  double basic_blocks = 0;         // that warps came to; in each a branch may be taken
-  double divergent_branches = 0;   // after which threads of a warp went on in different places
-  double global_bytes = 0;         // asked for by threads
   double global_sectors = 0;       // that the cache is asked for
   double memory_sectors = 0;       // of these, moved from or to memory
-  double needed_bytes = 0;         // distinct bytes read, plus distinct bytes written
   double shared_cycles = 0;        // that shared memory took
   double shared_least_cycles = 0;  // that it would have taken without conflicts
-  double special_functions = 0;    // exp and log
   double fused_flops = 0;          // multiplications and additions of std::fma
   double tensor_flops = 0;         // multiplications and additions of mma instructions
-  Events events{};                 // of all warps
 
   Counts& operator+=(const Counts& other);
   Counts& operator*=(double factor);
 };
 
-// A launch of a kernel, or a product of cuBLAS.
+// A launch of a kernel.
 struct Profile {
-  enum class Kind { kernel, product };
-  Kind kind = Kind::kernel;
   std::string name;
   double blocks = 0, observed = 0;  // thread blocks of the launch, and those that ran
   size_t threads = 0;               // of a thread block
   size_t shared_bytes = 0;          // dynamic, and those of __shared__ variables that were accessed
   Counts counts{};                  // of all thread blocks, from those that ran
-  ProductCall product{};
 };
 
 // A GPU's cache, which all its multiprocessors share.
@@ -74,9 +60,9 @@ struct GpuCache {
 };
 
 // If launches are sampled (launch.h), everything is counted in the sample, and stands for all
-// thread blocks. Memory's fraction and needed bytes are then found by the first thread blocks:
-// twice as many as run at once, or fewer if they access very much. Launches of a kernel with the
-// same shape share what was found.
+// thread blocks. Memory's fraction is then found by the first thread blocks: twice as many as run
+// at once, or fewer if they access very much. Launches of a kernel with the same shape share what
+// was found.
 class Profiler final : public Observer {
  public:
   explicit Profiler(GpuCache cache = {});
@@ -92,11 +78,8 @@ class Profiler final : public Observer {
   size_t sample_ends() override;
   void access(const Access& access) override;
   void block_barrier() override;
-  void basic_block(const void* location, size_t thread) override;
   void warp_operation(WarpOperation operation, size_t first, unsigned mask) override;
-  void special_function() override;
   void fused_multiply_add() override;
-  void product(const ProductCall& product) override;
 
  private:
   struct Note {  // an access of a thread to global or shared memory
@@ -108,30 +91,24 @@ class Profiler final : public Observer {
     std::uint32_t lane;
     std::uint32_t turn = 0;  // how often the thread has been there since the last barrier
   };
-  using WarpNotes = std::array<std::vector<Note>, 32>;        // of each lane, in its order
-  using WarpPath = std::array<std::vector<const void*>, 32>;  // the basic blocks of each lane
-  struct Reuse {
-    double moved_of_asked, needed_of_moved;  // memory's fraction of sectors, and of its bytes
-  };
+  using WarpNotes = std::array<std::vector<Note>, 32>;  // of each lane, in its order
   void count_instructions();
-  void count_path(WarpPath& path);
   void count_warp(WarpNotes& notes);
   void count_diverged(WarpNotes& notes);
   void count_instruction(const std::vector<Note>& notes);
   void count_global(const std::vector<Note>& notes);
-  Reuse find_reuse();
+  double find_moved_part();
 
   GpuCache cache_;
   std::vector<Profile> profiles_;
   bool counts_ = true, traces_blocks_ = true;  // for the running thread block
   std::vector<WarpNotes> notes_;               // of each warp of the running thread block
-  std::vector<WarpPath> paths_;                // of the same
   std::vector<Note> instruction_;
   std::vector<std::uintptr_t> sectors_;
   std::vector<BlockTrace> traces_;
-  Footprint read_, written_, static_shared_;  // the first two of thread blocks that are traced
-  std::string launch_;                        // the kernel and its shape
-  std::map<std::string, Reuse> reuse_;        // of launches
+  Footprint static_shared_;
+  std::string launch_;                         // the kernel and its shape
+  std::map<std::string, double> moved_parts_;  // of launches: memory's fraction of sectors
 };
 
 }  // namespace ladder::emulator

@@ -40,20 +40,20 @@ std::string demangled(const std::string& name) {
 
 bool has_cuobjdump() { return run_process({std::getenv("CUOBJDUMP"), "--version"}).status == 0; }
 
-const std::map<std::string, std::vector<MachineInstruction>>& instructions_of_kernels(
-    const std::string& gpu) {
-  static std::map<std::string, std::map<std::string, std::vector<MachineInstruction>>> known;
-  const auto [of_gpu, is_new] = known.try_emplace(gpu);
-  std::map<std::string, std::vector<MachineInstruction>>& code = of_gpu->second;
-  if (!is_new) return code;
+MachineCode instructions_of_kernels(const std::string& gpu) {
   static const std::regex kernel(R"(^\s+Function : (\S+)$)");
-  std::vector<MachineInstruction>* current = nullptr;
+  // A line of an instruction begins with its address: `/*0050*/ @!P0 LDG.E.128 R4, [R2] ;`.
+  static const std::regex instruction(
+      R"(\s{1,8}/\*[0-9a-f]+\*/\s+(?:@!?U?P\w+\s+)?([A-Z][A-Z0-9_.]*)\s*[^;]*;)");
+  constexpr auto kAtBegin = std::regex_constants::match_continuous;
+  MachineCode code;
+  std::vector<std::string>* current = nullptr;
   for_each_line("-sass", gpu, [&](const std::string& line) {
     std::smatch found;
-    if (std::regex_search(line, found, kernel)) current = &code[found[1]];
-    if (current == nullptr) return;
-    if (const std::optional<MachineInstruction> instruction = read_instruction(line)) {
-      current->push_back(*instruction);
+    if (std::regex_search(line, found, kernel)) {
+      current = &code[found[1]];
+    } else if (current != nullptr && std::regex_search(line, found, instruction, kAtBegin)) {
+      current->push_back(found[1]);
     }
   });
   return code;
@@ -87,25 +87,6 @@ std::string registers_table() {
         concat(std::string(3 - std::min<size_t>(first.size(), 3), ' '), first, " ",
                std::string(3 - std::min<size_t>(second.size(), 3), ' '), second, " ", name, "\n");
   }
-  return text;
-}
-
-std::string instructions_table() {
-  std::map<std::string, std::vector<MachineInstruction>> kernels;
-  for (const auto& [mangled, code] : instructions_of_kernels("sm_90")) {
-    const std::string name = emulator::short_kernel_name(demangled(mangled));
-    if (name.find("double") != std::string::npos) continue;
-    // Two kernels of one short name are in different files: the longer one counts.
-    std::vector<MachineInstruction>& known = kernels[name];
-    if (code.size() > known.size()) known = code;
-  }
-  std::string text =
-      "# Instructions of a warp on an H100 (sm_90), by the regions of each kernel; kernels for "
-      "fp64 are\n"
-      "# left out. tools/measure/roofline/instructions.h says what the columns are. Made by\n"
-      "#   bazel run --config=cuda //tests/kernels/cuda:instructions > "
-      "tools/measure/roofline/instructions.txt\n";
-  for (const auto& [name, code] : kernels) text += roofline::text_of(name, regions_of(code));
   return text;
 }
 

@@ -27,55 +27,20 @@ TEST_CASE("profiler: neighbouring floats share sectors") {
   CHECK(profile.threads == profiled::kThreads);
   CHECK(profile.shared_bytes == 0);
   CHECK(profile.counts.instructions == 2 * kWarps);  // a load and a store
-  CHECK(profile.counts.partial == 0);
-  CHECK(profile.counts.global_bytes == 2 * 4 * kThreads);
   CHECK(profile.counts.global_sectors == 2 * kThreads / 8);
-  CHECK(profile.counts.needed_bytes == 2 * 4 * kThreads);
-}
-
-TEST_CASE("profiler: events of warps, as a table of machine code has them") {
-  const auto events = [](const std::function<void()>& run, Event event) {
-    Events counted = profile_of(run).counts.events;
-    return of(counted, event) / kWarps;
-  };
-  const DeviceArray<float> in{std::vector<float>(profiled::kThreads)}, out{profiled::kThreads};
-  const auto copy = [&] { profiled::copy(out.data(), in.data(), 1, 1); };
-  CHECK(events(copy, Event::global_read) == 4);
-  CHECK(events(copy, Event::global_write) == 4);
-  CHECK(events(copy, Event::shared_write) == 0);
-  const auto some = [&] { profiled::copy_in_some_lanes(out.data(), in.data(), 8); };
-  CHECK(events(some, Event::global_read) == 4);  // a warp executes it all the same
-  CHECK(events([] { profiled::store_shared(1); }, Event::shared_write) == 4);
-  CHECK(events([&] { profiled::compute(out.data()); }, Event::exponential) == 2);
-  CHECK(events(profiled::multiply, Event::mma) == 1);
-  const auto exchange = [&] { profiled::exchange(out.data()); };
-  CHECK(events(exchange, Event::shared_write) == 4);
-  CHECK(events(exchange, Event::shared_read) == 4);
-  CHECK(events(exchange, Event::barrier) == 1);
-  CHECK(events(exchange, Event::shuffle) == 1);
-  CHECK(events(exchange, Event::vote) == 1);
-  // A few thread blocks stand for all.
-  constexpr unsigned kBlocks = 10;
-  const DeviceArray<float> many{std::vector<float>(kBlocks * profiled::kThreads)};
-  const SampledLaunches sampled(2);
-  const auto all = [&] { profiled::copy(many.data(), many.data(), 1, kBlocks); };
-  CHECK(events(all, Event::global_read) == 4 * kBlocks);
 }
 
 TEST_CASE("profiler: floats that lie 32 bytes apart take a sector each") {
   const DeviceArray<float> in{std::vector<float>(8 * profiled::kThreads)}, out{profiled::kThreads};
   const Counts counts = profile_of([&] { profiled::copy(out.data(), in.data(), 8, 1); }).counts;
-  CHECK(counts.global_bytes == 2 * 4 * kThreads);
   CHECK(counts.global_sectors == kThreads + kThreads / 8);
-  CHECK(counts.needed_bytes == 2 * 4 * kThreads);
 }
 
-TEST_CASE("profiler: what all threads read is needed once and moved by each warp") {
+TEST_CASE("profiler: without a cache, what all threads read is moved by each warp") {
   const DeviceArray<float> in{std::vector<float>(1)}, out{profiled::kThreads};
   const Counts counts = profile_of([&] { profiled::copy(out.data(), in.data(), 0, 1); }).counts;
   CHECK(counts.global_sectors == kWarps + kThreads / 8);
   CHECK(counts.memory_sectors == kWarps + kThreads / 8);  // nothing is cached
-  CHECK(counts.needed_bytes == 4 + 4 * kThreads);
 }
 
 TEST_CASE("profiler: with a cache, what all threads read is moved once") {
@@ -90,14 +55,12 @@ TEST_CASE("profiler: with a cache, what all threads read is moved once") {
     const Counts counts = profile_of(run, at_once(blocks)).counts;
     CHECK(counts.global_sectors == asked);
     CHECK(counts.memory_sectors == Approx(1 + written));
-    CHECK(counts.needed_bytes == Approx(4 + 32 * written));
   }
   // Of a sampled launch the first six thread blocks show what the cache keeps.
   const SampledLaunches sampled(2);
   const Counts counts = profile_of(run, at_once(3)).counts;
   CHECK(counts.global_sectors == asked);
   CHECK(counts.memory_sectors == Approx(asked * (1 + 6 * 16.0) / (6 * 20)));
-  CHECK(counts.needed_bytes == Approx(32 * counts.memory_sectors * (4 + 6 * 512) / (32 + 6 * 512)));
 }
 
 TEST_CASE("profiler: a launch that has been seen is not run to look at the cache once more") {
@@ -134,13 +97,11 @@ TEST_CASE("profiler: a pack is one access") {
   CHECK(counts.global_sectors == 2 * kThreads / 2);
 }
 
-TEST_CASE("profiler: an access without some lanes is partial") {
+TEST_CASE("profiler: an access without some lanes is one of the warp") {
   const DeviceArray<float> in{std::vector<float>(profiled::kThreads)}, out{profiled::kThreads};
   const auto counts = [&](unsigned lanes) {
     return profile_of([&] { profiled::copy_in_some_lanes(out.data(), in.data(), lanes); }).counts;
   };
-  CHECK(counts(32).partial == 0);
-  CHECK(counts(31).partial == 2 * kWarps);
   CHECK(counts(31).instructions == 2 * kWarps);
   CHECK(counts(8).global_sectors == 2 * kWarps);
 }
@@ -170,26 +131,9 @@ TEST_CASE("profiler: 16 bytes of a quarter of a warp are one cycle") {
   CHECK(cycles(9) == 1);
 }
 
-TEST_CASE("profiler: branches at which the threads of a warp part") {
-  const DeviceArray<float> out{std::vector<float>(profiled::kThreads)};
-  std::vector<int> in_turns(profiled::kThreads);
-  for (size_t i = 1; i < in_turns.size(); i += 2) in_turns[i] = 1;
-  const DeviceArray<int> ways(in_turns);
-  const auto counts = [&](unsigned every, unsigned times) {
-    return profile_of([&] { profiled::branch(out.data(), ways.data(), every, times); }).counts;
-  };
-  CHECK(counts(32, 10).divergent_branches == 0);  // whole warps go one way
-  CHECK(counts(64, 10).divergent_branches == 0);
-  CHECK(counts(32, 10).basic_blocks > 10 * kWarps);
-  CHECK(counts(16, 1).divergent_branches == kWarps);
-  CHECK(counts(16, 10).divergent_branches == 10 * kWarps);
-  CHECK(counts(1, 10).divergent_branches == 10 * kWarps);
-}
-
-TEST_CASE("profiler: functions and products") {
+TEST_CASE("profiler: multiply-adds, and those of tensor cores") {
   const DeviceArray<float> out{std::vector<float>(profiled::kThreads)};
   const Counts counts = profile_of([&] { profiled::compute(out.data()); }).counts;
-  CHECK(counts.special_functions == 2 * kThreads);
   CHECK(counts.fused_flops == 3 * 2 * kThreads);
   CHECK(counts.tensor_flops == 0);
   CHECK(profile_of(profiled::multiply).counts.tensor_flops == kWarps * 2 * 16 * 8 * 16);
@@ -207,7 +151,6 @@ TEST_CASE("profiler: a few thread blocks stand for all") {
   CHECK(some.observed == 8);
   CHECK(some.blocks == kBlocks);
   CHECK(some.counts.global_sectors == all.counts.global_sectors);
-  CHECK(some.counts.needed_bytes == all.counts.needed_bytes);
   CHECK(some.counts.instructions == all.counts.instructions);
 }
 

@@ -15,7 +15,6 @@ namespace ladder::versions {
 // A version on one shape.
 struct Rung {
   std::string name, idea;
-  DType dtype;
   double flops;  // multiplications and additions that the formula needs
   std::function<void(Stream& stream)> run;
   double error;  // as errors.h says; negative: not looked at

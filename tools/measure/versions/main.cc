@@ -1,5 +1,5 @@
 // Runs a product and attention's forward version by version (kernels/cuda/versions/README.md):
-//   bazel run //kernels:versions -- --gpu h100            counts what they do, and predicts
+//   bazel run //kernels:versions -- --gpu h100            counts what they do
 //   bazel run --config=cuda //kernels:versions            times them on this machine's GPU
 // --measured FILE, a file with what the second command printed, puts its times into the first one's
 // tables.
@@ -106,8 +106,7 @@ std::vector<Rung> product_rungs(Machine& machine, const ProductSizes& sizes, boo
       // Some rows, from all parts of a tile.
       error = product_error(machine.values(*c), of_a, of_b, k, 0, m < 512 ? 1 : m / 16 + 5);
     }
-    rungs.push_back(
-        {std::string(rung.name), std::string(rung.idea), DType::bf16, flops, run, error});
+    rungs.push_back({std::string(rung.name), std::string(rung.idea), flops, run, error});
   }
   return rungs;
 }
@@ -163,7 +162,7 @@ std::vector<Rung> attention_rungs(Machine& machine, const AttentionSizes& sizes,
                              machine.values(*qkv));
     }
     rungs.push_back(
-        {std::string(version.name), std::string(version.idea), version.dtype,
+        {std::string(version.name), std::string(version.idea),
          attention_forward_cost(*out, *logsumexp, *qkv, AttentionMask::causal).product_flops, run,
          error});
   }

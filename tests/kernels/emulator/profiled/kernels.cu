@@ -32,29 +32,9 @@ __global__ void store_shared_packs_kernel(unsigned apart) {
 
 __global__ void compute_kernel(float* out) {
   float x = out[threadIdx.x];
-  x = std::exp(std::exp(x));
   x = std::fma(x, x, x);
   x = std::fma(x, x, x);
   out[threadIdx.x] = std::fma(x, x, x);
-}
-
-__global__ void exchange_kernel(float* out) {
-  float* const words = dynamic_shared<float>();
-  words[threadIdx.x] = out[threadIdx.x];
-  __syncthreads();
-  const float x = __shfl_xor_sync(~0u, words[threadIdx.x ^ 32], 1);
-  out[threadIdx.x] = __any_sync(~0u, x > 0) ? x : -x;
-}
-
-// noinline, so that g++ does not turn the branches into something else.
-__attribute__((noinline)) float one_way(float x) { return x * 2; }
-__attribute__((noinline)) float other_way(float x) { return x + 1; }
-
-__global__ void branch_kernel(float* out, const int* ways, unsigned every, unsigned times) {
-  const volatile int& way = ways[threadIdx.x / every];
-  float x = out[threadIdx.x];
-  for (unsigned i = 0; i < times; ++i) x = way == 0 ? one_way(x) : other_way(x);
-  out[threadIdx.x] = x;
 }
 
 __global__ void multiply_kernel() {
@@ -83,12 +63,6 @@ void store_shared_packs(unsigned apart) {
       nullptr, {dim3(1), dim3(kThreads), 4 * 32 * apart * sizeof(float)}, apart);
 }
 void compute(float* out) { launch<compute_kernel>(nullptr, {dim3(1), dim3(kThreads)}, out); }
-void exchange(float* out) {
-  launch<exchange_kernel>(nullptr, {dim3(1), dim3(kThreads), kThreads * sizeof(float)}, out);
-}
-void branch(float* out, const int* ways, unsigned every, unsigned times) {
-  launch<branch_kernel>(nullptr, {dim3(1), dim3(kThreads)}, out, ways, every, times);
-}
 void multiply() { launch<multiply_kernel>(nullptr, {dim3(1), dim3(kThreads)}); }
 
 }  // namespace ladder::profiled

@@ -18,14 +18,8 @@ void copy_in_some_lanes(float* out, const float* in, unsigned lanes);
 void store_shared(unsigned apart);
 // The same with four words at once, at 4 * apart times the lane.
 void store_shared_packs(unsigned apart);
-// Each thread computes two exponentials and three multiply-adds.
+// Each thread computes three multiply-adds.
 void compute(float* out);
-// Each thread stores a float in shared memory, waits for all, reads another one, and takes part in
-// a shuffle and a vote.
-void exchange(float* out);
-// `times` times, the first `every` threads go the way ways[0], the next `every` ways[1], and so on.
-// There are two ways, 0 and 1.
-void branch(float* out, const int* ways, unsigned every, unsigned times);
 // Each warp of one multiplies two matrices once.
 void multiply();
 
