@@ -206,7 +206,7 @@ TEST_CASE("a run that resumes compares every flag of every lesson, or nothing de
       const bool is_full = make().lesson.precisions == Precisions::full;
       if (flag == "--round-logits" && is_full) continue;
       const bool is_of_muon = flag == "--optimizer" || flag.starts_with("--muon");
-      if (is_of_muon && make().lesson.muon == MuonUse::never) continue;
+      if (is_of_muon && !make().lesson.gives_matrices) continue;
       // It needs a GPU, 16 bits and cuDNN, and without them is refused.
       if (flag == "--attention-kernel") continue;
       CAPTURE(lesson, flag);

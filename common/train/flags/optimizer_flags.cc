@@ -1,8 +1,11 @@
 #include "common/train/flags/optimizer_flags.h"
 
+#include <algorithm>
+
 #include "common/io/text.h"
 #include "common/model/description.h"
 #include "common/model/train_choice.h"
+#include "common/optimizer/rule.h"
 #include "common/train/flags/validators.h"
 #include "kernels/runtime/check.h"
 
@@ -28,7 +31,7 @@ void OptimizerFlags::add_to(CLI::App& app) {
   add("--optimizer", optimizer,
       "adamw, or muon: it makes the updates of the blocks' matrices orthogonal, and AdamW updates "
       "the rest [adamw; 20_muon: muon]")
-      ->check(CLI::IsMember({"adamw", "muon"}).description(""));
+      ->check(CLI::IsMember(optimizer_names()).description(""));
   add("--muon-scale", muon_scale,
       "How large Muon's updates are. rms: as AdamW's; spectral: by outputs / inputs [rms]")
       ->check(CLI::IsMember({"rms", "spectral"}).description(""));
@@ -40,8 +43,10 @@ void OptimizerFlags::add_to(CLI::App& app) {
 
 void OptimizerFlags::resolve(OptimizerConfig& config, const ModelConfig& model,
                              const LessonInfo& lesson) const {
-  const char* const by_default = lesson.muon == MuonUse::by_default ? "muon" : "adamw";
-  if (optimizer.value_or(by_default) == "adamw") {
+  config.name = optimizer.value_or(lesson.optimizer);
+  const Rules rules = make_rules(config);
+  const auto needs_matrices = [](const auto& rule) { return rule->needs_matrices(); };
+  if (std::ranges::none_of(rules, needs_matrices)) {
     for (const auto& [flag, is_given] : {std::pair("--muon-scale", muon_scale.has_value()),
                                          {"--muon-qkv", muon_qkv.has_value()},
                                          {"--muon-momentum", muon_momentum.has_value()}}) {
@@ -49,13 +54,12 @@ void OptimizerFlags::resolve(OptimizerConfig& config, const ModelConfig& model,
     }
     return;
   }
-  if (lesson.muon == MuonUse::never) {
-    throw UserError(concat("--optimizer muon: ", lesson.name,
-                           " has only AdamW; Muon is in lessons ",
-                           "01 to 05, 07, 09, 15, 20 and 21"));
+  if (!lesson.gives_matrices) {
+    throw UserError(concat("--optimizer ", config.name, ": it needs whole matrices, which ",
+                           lesson.name, " gives to no rule; lessons 01 to 05, 07, 09, 15, 20 and ",
+                           "21 do"));
   }
   check_matrices(model);
-  config.kind = OptimizerKind::muon;
   if (muon_scale == "spectral") config.muon_scale = MuonScale::spectral;
   config.splits_qkv = muon_qkv != "together";
   if (!config.splits_qkv && !model.is_gpt2()) {

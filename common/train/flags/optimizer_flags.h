@@ -16,8 +16,9 @@ struct OptimizerFlags {
   std::optional<double> muon_momentum;
 
   void add_to(CLI::App& app);
-  // Throws a UserError if a flag cannot be honoured: the lesson has no Muon, no matrix of the model
-  // is trained, q, k and v cannot be taken together, or the flag is Muon's in a run with AdamW.
+  // Throws a UserError if a flag cannot be honoured: the lesson gives a rule no whole matrices,
+  // none of the model is trained, q, k and v cannot be taken together, or the flag is another
+  // rule's.
   void resolve(OptimizerConfig& config, const ModelConfig& model, const LessonInfo& lesson) const;
 };
 
