@@ -20,8 +20,8 @@ enum class MuonScale { spectral, rms };
 enum class HomeChoice { longest_first, in_turn };
 
 struct OptimizerConfig {
-  // As --optimizer has it. adamw updates all of the model; muon the matrices of its blocks, and
-  // AdamW the rest.
+  // As --optimizer has it. adamw and sgd update all of the model; muon the matrices of its blocks,
+  // and AdamW the rest.
   std::string name = "adamw";
   int64_t num_steps = 200;
   int64_t warmup_steps = 10;
@@ -29,6 +29,8 @@ struct OptimizerConfig {
   double beta1 = 0.9, beta2 = 0.95, epsilon = 1e-8;
   double weight_decay = 0.1;
   double clip_norm = 1;  // 0 = no clipping
+  double momentum = 0;   // of SGD; 0 = none
+  bool nesterov = false;
   MuonScale muon_scale = MuonScale::rms;
   double muon_momentum = 0.95;
   bool splits_qkv = true;  // whether Muon takes q, k and v of one weight for three matrices

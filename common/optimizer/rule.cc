@@ -1,11 +1,14 @@
 #include "common/optimizer/rule.h"
 
 #include <algorithm>
+#include <cstdlib>
 
+#include "common/io/text.h"
 #include "common/model/muon.h"
 #include "common/model/muon_homes.h"
 #include "common/model/slices.h"
 #include "common/optimizer/adamw.h"
+#include "common/optimizer/sgd.h"
 
 namespace ladder {
 namespace {
@@ -39,30 +42,43 @@ Rules make_rules(const OptimizerConfig& config, const MatrixUpdate& matrices) {
   check(is_optimizer(config.name), "make_rules: no such optimizer");
   Rules rules;
   if (config.name == "muon") rules.push_back(std::make_unique<MuonRule>(config, matrices));
-  rules.push_back(std::make_unique<AdamW>(config));
+  if (config.name == "sgd") {
+    rules.push_back(std::make_unique<Sgd>(config));
+  } else {
+    rules.push_back(std::make_unique<AdamW>(config));
+  }
   return rules;
 }
 
-std::vector<std::string> optimizer_names() { return {"adamw", "muon"}; }
+std::vector<std::string> optimizer_names() { return {"adamw", "sgd", "muon"}; }
 
 bool is_optimizer(std::string_view name) { return std::ranges::count(optimizer_names(), name) > 0; }
 
 OptimizerSettings optimizer_settings(const OptimizerConfig& config) {
-  return {{"--optimizer", config.name}};
+  OptimizerSettings settings = {{"--optimizer", config.name}};
+  if (config.name == "sgd") settings["--momentum"] = shortest_text(config.momentum);
+  return settings;
 }
 
 OptimizerConfig optimizer_of(const OptimizerSettings& settings) {
   OptimizerConfig optimizer;
   const auto name = settings.find("--optimizer");
   if (name != settings.end()) optimizer.name = name->second;
+  const auto momentum = settings.find("--momentum");
+  if (momentum != settings.end())
+    optimizer.momentum = std::strtod(momentum->second.c_str(), nullptr);
   return optimizer;
 }
 
 std::string other_state(const OptimizerConfig& then, const OptimizerConfig& now) {
-  return then.name == now.name ? "" : concat("--optimizer was ", then.name);
+  if (then.name != now.name) return concat("--optimizer was ", then.name);
+  const bool as_before = now.name != "sgd" || (then.momentum == 0) == (now.momentum == 0);
+  return as_before ? "" : concat("--momentum was ", then.momentum);
 }
 
-bool is_update_kernel(std::string_view kernel) { return kernel == "adamw"; }
+bool is_update_kernel(std::string_view kernel) {
+  return kernel == "adamw" || kernel == "scale" || kernel == "add_scaled";
+}
 
 size_t rule_of(const Rules& rules, const MatrixForm& form) {
   const auto takes = [&](const auto& rule) { return rule->takes(form); };

@@ -25,13 +25,16 @@ void check_matrices(const ModelConfig& config) {
 }  // namespace
 
 void OptimizerFlags::add_to(CLI::App& app) {
+  app_ = &app;
   const auto add = [&](const char* name, auto& value, const char* text) {
     return app.add_option(name, value, text)->group("Training");
   };
   add("--optimizer", optimizer,
-      "adamw, or muon: it makes the updates of the blocks' matrices orthogonal, and AdamW updates "
-      "the rest [adamw; 20_muon: muon]")
+      "adamw; sgd; or muon: it makes the updates of the blocks' matrices orthogonal, and AdamW "
+      "updates the rest [adamw; 20_muon: muon]")
       ->check(CLI::IsMember(optimizer_names()).description(""));
+  add("--momentum", momentum, "SGD [0]; Muon [0.95]")->check(real(0, 0.999999));
+  app.add_flag("--nesterov", nesterov, "SGD with momentum looks one step ahead")->group("Training");
   add("--muon-scale", muon_scale,
       "How large Muon's updates are. rms: as AdamW's; spectral: by outputs / inputs [rms]")
       ->check(CLI::IsMember({"rms", "spectral"}).description(""));
@@ -41,9 +44,28 @@ void OptimizerFlags::add_to(CLI::App& app) {
   add("--muon-momentum", muon_momentum, "Muon [0.95]")->check(real(0, 0.999999));
 }
 
+void OptimizerFlags::resolve_sgd(OptimizerConfig& config) const {
+  for (const char* const flag : {"--beta1", "--beta2", "--epsilon"}) {
+    const bool is_idle = config.name == "sgd" && app_->count(flag) > 0;
+    if (is_idle) throw UserError(concat(flag, " is AdamW's; --optimizer sgd has none"));
+  }
+  if (momentum && config.name == "adamw") {
+    throw UserError("--momentum needs --optimizer sgd or muon");
+  }
+  if (nesterov && config.name != "sgd") throw UserError("--nesterov needs --optimizer sgd");
+  if (nesterov && momentum.value_or(0) == 0) throw UserError("--nesterov needs --momentum above 0");
+  if (momentum && muon_momentum) {
+    throw UserError("--momentum and --muon-momentum are the same for Muon; give one of them");
+  }
+  config.nesterov = nesterov;
+  if (config.name == "sgd") config.momentum = momentum.value_or(0);
+  if (config.name == "muon") config.muon_momentum = momentum.value_or(config.muon_momentum);
+}
+
 void OptimizerFlags::resolve(OptimizerConfig& config, const ModelConfig& model,
                              const LessonInfo& lesson) const {
   config.name = optimizer.value_or(lesson.optimizer);
+  resolve_sgd(config);
   const Rules rules = make_rules(config);
   const auto needs_matrices = [](const auto& rule) { return rule->needs_matrices(); };
   if (std::ranges::none_of(rules, needs_matrices)) {

@@ -114,6 +114,28 @@ OptimizerConfig optimizer_of(const std::vector<const char*>& flags, bool has_muo
   return options.resolve({}).optimizer;
 }
 
+TEST_CASE("SGD is done by every lesson, and its flags are refused without it") {
+  const OptimizerConfig plain = optimizer_of({"--optimizer", "sgd"}, false);
+  CHECK(plain.name == "sgd");
+  CHECK(plain.momentum == 0);
+  CHECK_FALSE(plain.nesterov);
+  const OptimizerConfig ahead =
+      optimizer_of({"--optimizer", "sgd", "--momentum", "0.9", "--nesterov"}, false);
+  CHECK(ahead.momentum == 0.9);
+  CHECK(ahead.nesterov);
+  CHECK(optimizer_of({"--optimizer", "muon", "--momentum", "0.8"}).muon_momentum == 0.8);
+  CHECK_THROWS_WITH(optimizer_of({"--momentum", "0.9"}),
+                    "--momentum needs --optimizer sgd or muon");
+  CHECK_THROWS_WITH(optimizer_of({"--nesterov"}), "--nesterov needs --optimizer sgd");
+  CHECK_THROWS_WITH(optimizer_of({"--optimizer", "sgd", "--nesterov"}),
+                    "--nesterov needs --momentum above 0");
+  CHECK_THROWS_WITH(optimizer_of({"--optimizer", "sgd", "--beta1", "0.8"}),
+                    "--beta1 is AdamW's; --optimizer sgd has none");
+  CHECK_THROWS_WITH(
+      optimizer_of({"--optimizer", "muon", "--momentum", "0.9", "--muon-momentum", "0.9"}),
+      "--momentum and --muon-momentum are the same for Muon; give one of them");
+}
+
 TEST_CASE("Muon is done or refused") {
   CHECK(optimizer_of({}).name == "adamw");
   CHECK(optimizer_of({"--optimizer", "adamw"}, false).name == "adamw");
@@ -131,8 +153,8 @@ TEST_CASE("Muon is done or refused") {
                     "--optimizer muon: it needs whole matrices, which 00_test gives to no rule; "
                     "lessons 01 to 05, "
                     "07, 09, 15, 20 and 21 do");
-  CHECK_THROWS_WITH(optimizer_of({"--optimizer", "sgd"}),
-                    ContainsSubstring("sgd not in {adamw,muon}"));
+  CHECK_THROWS_WITH(optimizer_of({"--optimizer", "lion"}),
+                    ContainsSubstring("lion not in {adamw,sgd,muon}"));
   CHECK_THROWS_WITH(optimizer_of({"--optimizer", "muon", "--muon-scale", "none"}),
                     ContainsSubstring("none not in {rms,spectral}"));
   for (const auto& [flag, value] :
