@@ -68,11 +68,12 @@ struct AdamWTensors {
 void adamw(Stream& stream, const std::vector<AdamWTensors>& tensors, const AdamWStep& step);
 
 // What each kernel computes and moves (Cost in kernel.h).
+inline constexpr double kAdamWFlops = 14;  // of an element
 inline Cost adamw_cost(const std::vector<AdamWTensors>& tensors) {
   Cost cost;
   for (const auto& [param, exp_avg, exp_avg_sq, grad, copy, decays] : tensors) {
-    cost += moving_cost(14 * number_of(param.num_elements()), {param, exp_avg, exp_avg_sq, grad},
-                        {param, exp_avg, exp_avg_sq});
+    cost += moving_cost(kAdamWFlops * number_of(param.num_elements()),
+                        {param, exp_avg, exp_avg_sq, grad}, {param, exp_avg, exp_avg_sq});
     if (!copy.empty()) cost += moving_cost(0, {}, {copy});
   }
   return cost;

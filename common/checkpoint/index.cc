@@ -127,12 +127,14 @@ void check_slices(const StoredTensor& tensor, size_t num_files, const JsonPath& 
 void check_tensors(const CheckpointIndex& index, const JsonPath& reader) {
   std::map<std::string, std::vector<size_t>> shapes;
   std::set<std::string> needed;
+  const OptimizerConfig optimizer = index.optimizer();
+  if (!is_optimizer(optimizer.name)) reader.refuse("no optimizer ", quoted_name(optimizer.name));
   for (const UnitSpec& unit : describe(index.model).units) {
     for (const ParameterSpec& parameter : unit.parameters) {
       std::vector<size_t>& shape = shapes[parameter.name];
       for (size_t d = 0; d < parameter.shape.num_dims(); ++d) shape.push_back(parameter.shape[d]);
       for (std::string_view kind : kStoredKinds) {
-        if (index.keeps(kind, parameter)) needed.insert(concat(kind, ".", parameter.name));
+        if (keeps(optimizer, kind, parameter)) needed.insert(concat(kind, ".", parameter.name));
       }
     }
   }

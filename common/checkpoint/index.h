@@ -19,7 +19,7 @@
 
 #include "common/grid/process_grid.h"
 #include "common/model/config.h"
-#include "common/model/optimizer.h"
+#include "common/optimizer/rule.h"
 #include "kernels/runtime/dtype.h"
 
 namespace ladder {
@@ -66,16 +66,8 @@ struct CheckpointIndex {
   std::map<std::string, std::string> settings;
   std::map<std::string, StoredTensor> tensors;  // "param.wte.weight", "exp_avg.wte.weight", ...
 
-  // Only a run with Muon says which optimizer it had.
-  OptimizerKind optimizer() const {
-    const auto found = settings.find("--optimizer");
-    const bool is_muon = found != settings.end() && found->second == "muon";
-    return is_muon ? OptimizerKind::muon : OptimizerKind::adamw;
-  }
-  // Returns whether it has this kind of a parameter (optimizer.h).
-  bool keeps(std::string_view kind, const ParameterSpec& parameter) const {
-    return ladder::keeps(optimizer(), kind, parameter);
-  }
+  // Returns what updated the model. Only a run with another optimizer than AdamW names it.
+  OptimizerConfig optimizer() const { return optimizer_of(settings); }
   int64_t step() const { return std::get<int64_t>(scalars.at("step")); }
 };
 

@@ -42,7 +42,7 @@ Muon::Muon(Memory& memory, const OptimizerConfig& config, DType dtype,
     : config_(config) {
   size_t largest = 0, side = 0;
   for (const Parameter* parameter : parameters) {
-    if (!is_muons(config, *parameter)) continue;
+    if (!is_muons(parameter->matrix)) continue;
     for (const MuonMatrix& matrix : muon_matrices(config, *parameter)) {
       largest = std::max(largest, matrix.rows * matrix.columns);
       side = std::max(side, std::min(matrix.rows, matrix.columns));
@@ -109,8 +109,8 @@ void muon_blend(Stream& stream, TensorView blended, TensorView momentum, ConstTe
 }
 
 void muon_move(Stream& stream, TensorView param, TensorView copy, ConstTensorView moved,
-               const AdamWStep& step) {
-  add_scaled(stream, param, param, 1 - step.learning_rate * step.weight_decay, moved);
+               double keep) {
+  add_scaled(stream, param, param, keep, moved);
   if (!copy.empty()) cast(stream, copy, param);
 }
 

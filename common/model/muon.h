@@ -17,11 +17,9 @@ struct MuonMatrix {
   size_t inputs() const { return parameter->matrix.out_first ? columns : rows; }
 };
 
-// Returns whether Muon updates the parameter. It leaves embeddings, the classifier, routers,
-// adapters and all vectors to AdamW.
-inline bool is_muons(const OptimizerConfig& config, const Parameter& parameter) {
-  return config.kind == OptimizerKind::muon && parameter.matrix.count > 0;
-}
+// Returns whether the parameter is Muon's in a run with it. It leaves embeddings, the classifier,
+// routers, adapters and all vectors to the next rule.
+inline bool is_muons(const MatrixForm& form) { return form.count > 0; }
 
 // Returns how many matrices such a parameter is.
 inline size_t num_matrices(const OptimizerConfig& config, const MatrixForm& form) {
@@ -44,9 +42,10 @@ double muon_scale(MuonScale scale, const MuonMatrix& matrix);
 // Updates M, and sets `blended` = decay M + G.
 void muon_blend(Stream& stream, TensorView blended, TensorView momentum, ConstTensorView grad,
                 double decay, double grad_scale);
-// Updates B with `moved` = - learning_rate scale U, and its copy in 16 bits unless that is empty.
+// Updates B with `moved` = - learning_rate scale U and `keep` = 1 - learning_rate weight_decay, and
+// its copy in 16 bits unless that is empty.
 void muon_move(Stream& stream, TensorView param, TensorView copy, ConstTensorView moved,
-               const AdamWStep& step);
+               double keep);
 
 // Muon makes whole matrices orthogonal; a part of one cannot be.
 class Muon {

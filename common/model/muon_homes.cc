@@ -37,7 +37,7 @@ MuonHomes::MuonHomes(const OptimizerConfig& config, const Layout& layout, size_t
     const Unit& u = layout.unit(unit);
     if ((u.expert_size > 1) != group.of_divided) continue;
     for (size_t i = 0; i < u.parameters.size(); ++i) {
-      if (u.parameters[i].trainable && is_muons(config, u.parameters[i])) add_weight(unit, i, rank);
+      if (u.parameters[i].trainable && is_muons(u.parameters[i].matrix)) add_weight(unit, i, rank);
     }
   }
   choose();

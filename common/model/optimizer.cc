@@ -10,12 +10,6 @@
 
 namespace ladder {
 
-bool keeps(OptimizerKind optimizer, std::string_view kind, const ParameterSpec& parameter) {
-  if (kind == kParam || !parameter.trainable) return kind == kParam;
-  const bool is_muons = optimizer == OptimizerKind::muon && parameter.matrix.count > 0;
-  return kind != kExpAvgSq || !is_muons;
-}
-
 double learning_rate_at(const OptimizerConfig& config, int64_t step) {
   const double highest = config.learning_rate, lowest = config.min_learning_rate;
   if (step <= config.warmup_steps) {
@@ -29,42 +23,6 @@ double learning_rate_at(const OptimizerConfig& config, int64_t step) {
 
 double clip_factor(const OptimizerConfig& config, double grad_norm) {
   return config.clip_norm > 0 && grad_norm > config.clip_norm ? config.clip_norm / grad_norm : 1;
-}
-
-AdamWStep adamw_step(const OptimizerConfig& config, int64_t step, double grad_norm) {
-  return {.learning_rate = learning_rate_at(config, step),
-          .beta1 = config.beta1,
-          .beta2 = config.beta2,
-          .epsilon = config.epsilon,
-          .weight_decay = config.weight_decay,
-          .grad_scale = clip_factor(config, grad_norm),
-          .step = step};
-}
-
-AdamW::AdamW(Memory& memory, const OptimizerConfig& config, DType dtype, size_t elements,
-             size_t second_elements, bool has_masters)
-    : exp_avg(memory, Category::optimizer, dtype, {elements}),
-      exp_avg_sq(memory, Category::optimizer, dtype, {second_elements}),
-      config_(config) {
-  if (has_masters) masters = Tensor(memory, Category::optimizer, dtype, {elements});
-}
-
-AdamWStep AdamW::next_step(double grad_norm) {
-  return adamw_step(config_, ++num_updates, grad_norm);
-}
-
-std::vector<AdamWTensors> adamw_tensors(const Layout& layout, size_t first,
-                                        const AdamWTensors& range) {
-  std::vector<AdamWTensors> tensors;
-  for_parameters_in(
-      layout, first, first + range.param.num_elements(),
-      [&](const Parameter& parameter, size_t, size_t from, size_t to) {
-        const auto part = [&](auto view) { return view.rows(from - first, to - from); };
-        tensors.push_back({part(range.param), part(range.exp_avg), part(range.exp_avg_sq),
-                           part(range.grad), range.copy.empty() ? TensorView() : part(range.copy),
-                           parameter.decays()});
-      });
-  return tensors;
 }
 
 namespace {

@@ -52,9 +52,9 @@ struct ModelPartition {
   }
 };
 
-// What kind of matrix a tensor is to Muon, which updates the weights of linear layers in blocks.
+// What kind of matrix a tensor is to update rules: those of linear layers in blocks have a form.
 struct MatrixForm {
-  size_t count = 0;        // matrices side by side, as q, k and v; 0: AdamW updates it
+  size_t count = 0;        // matrices side by side, as q, k and v; 0: no such weight
   bool out_first = false;  // (outputs, inputs), or (inputs, outputs)
 };
 

@@ -56,10 +56,10 @@ using TensorSink = std::function<void(const ParameterSpec&, ConstTensorView)>;
 // The kinds of tensors that a trainer keeps for each parameter; of frozen ones it keeps kParam
 // alone. A dump has all of them.
 inline constexpr std::string_view kParam = "param", kGrad = "grad", kExpAvg = "exp_avg",
-                                  kExpAvgSq = "exp_avg_sq";
-inline constexpr std::string_view kDumpedKinds[] = {kGrad, kParam, kExpAvg, kExpAvgSq};
+                                  kExpAvgSq = "exp_avg_sq", kMomentum = "momentum";
+inline constexpr std::string_view kDumpedKinds[] = {kGrad, kParam, kExpAvg, kExpAvgSq, kMomentum};
 // Those that decide the steps to come. A checkpoint has them.
-inline constexpr std::string_view kStoredKinds[] = {kParam, kExpAvg, kExpAvgSq};
+inline constexpr std::string_view kStoredKinds[] = {kParam, kExpAvg, kExpAvgSq, kMomentum};
 
 // A number of the state that decides the steps to come, such as how many updates have been made. It
 // is written to checkpoints by its name, and set from them, if it is in [least, most].

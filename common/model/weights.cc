@@ -11,6 +11,7 @@
 #include "common/io/printable.h"
 #include "common/model/adapter_config.h"
 #include "common/model/lora.h"
+#include "common/model/slices.h"
 #include "kernels/elementwise.h"
 #include "kernels/runtime/random.h"
 
@@ -43,8 +44,9 @@ std::string_view without_prefix(std::string_view name) {
 
 // Returns whether a dump has a tensor of this name besides its parameters.
 bool is_dumped_besides(std::string_view name) {
-  return name == "loss" || name == "grad_norm" || name.starts_with("grad.") ||
-         name.starts_with("exp_avg.") || name.starts_with("exp_avg_sq.");
+  const auto is_of = [&](std::string_view kind) { return name.starts_with(concat(kind, ".")); };
+  return name == "loss" || name == "grad_norm" ||
+         (!is_of(kParam) && std::ranges::any_of(kDumpedKinds, is_of));
 }
 
 // Returns whether older files have a tensor of this name, which is computed here: GPT-2's masks and

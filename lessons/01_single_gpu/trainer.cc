@@ -27,9 +27,7 @@ StepResult SingleGpuTrainer::step() {
   }
   const double loss = model_.total_loss() / num_tokens;
   const double norm = std::sqrt(state_.squared_norm());
-  const AdamWStep step = state_.optimizer.next_step(norm);
-  state_.update(step);
-  return {loss, norm, step.learning_rate};
+  return {loss, norm, state_.update(norm)};
 }
 
 double SingleGpuTrainer::evaluate(size_t num_batches) {

@@ -16,7 +16,7 @@ class SingleGpuTrainer final : public Trainer {
   static constexpr Lesson<Flags> kLesson = {{.name = "01_single_gpu",
                                              .description = "Trains a model on one device.",
                                              .is_distributed = false,
-                                             .muon = MuonUse::on_request}};
+                                             .gives_matrices = true}};
 
   // Allocates all memory that training needs.
   SingleGpuTrainer(const TrainerContext& context, const Flags&);

@@ -42,7 +42,7 @@ class BucketSync final : public GradientSync {
   Hooks hooks() override;
   void wait() override;
   TensorView summed(size_t unit) const override;
-  void update(const AdamWStep& step) override { state_.update(step); }
+  double update(double norm) override { return state_.update(norm); }
 
  private:
   // Starts the bucket's all_reduce in the background.

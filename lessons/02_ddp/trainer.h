@@ -21,7 +21,7 @@ class DdpTrainer final : public Trainer {
   static constexpr Lesson<Flags> kLesson = {
       {.name = "02_ddp",
        .description = "Trains a model on several ranks, each a whole replica.",
-       .muon = MuonUse::on_request}};
+       .gives_matrices = true}};
 
   DdpTrainer(const TrainerContext& context, const Flags& flags);
   ModelState& state() override { return state_; }

@@ -25,16 +25,15 @@ void ShardSync::wait() {
 
 TensorView ShardSync::summed(size_t unit) const { return state_.shard(gradients_, unit); }
 
-void ShardSync::update(const AdamWStep& step) { update_and_gather(state_, ranks_, step); }
+double ShardSync::update(double norm) { return update_and_gather(state_, ranks_, norm); }
 
-void update_and_gather(ModelState& state, Communicator& ranks, const AdamWStep& step) {
-  state.update_weights(step);
+double update_and_gather(ModelState& state, Communicator& ranks, double norm) {
   std::vector<Work> gathers;
-  for (size_t unit : state.layout().trained_units()) {
-    state.update(step, unit);
+  const double learning_rate = state.update(norm, [&](size_t unit) {  // after it has updated a unit
     gathers.push_back(gather_unit(state, ranks, unit));
-  }
+  });
   for (Work& gather : gathers) gather.wait(state.stream());
+  return learning_rate;
 }
 
 Work gather_unit(ModelState& state, Communicator& ranks, size_t unit) {

@@ -24,7 +24,7 @@ class ShardSync final : public GradientSync {
   void wait() override;
   // Returns this rank's shard. The rest of the unit still has the gradient of this rank alone.
   TensorView summed(size_t unit) const override;
-  void update(const AdamWStep& step) override;
+  double update(double norm) override;
 
  private:
   ModelState& state_;
@@ -34,9 +34,9 @@ class ShardSync final : public GradientSync {
 };
 
 // Updates this rank's shard of every unit that is trained. Each unit is gathered from all ranks
-// while the next one is updated. Returns when the gathers have been waited for on the state's
-// stream. REQUIRES: the state has whole parameters.
-void update_and_gather(ModelState& state, Communicator& ranks, const AdamWStep& step);
+// while the next one is updated. Returns the learning rate, when the gathers have been waited for
+// on the state's stream. REQUIRES: the state has whole parameters.
+double update_and_gather(ModelState& state, Communicator& ranks, double norm);
 
 // Begins to gather the other ranks' shards of one unit's trained part, in the background.
 // REQUIRES: the state has whole parameters.

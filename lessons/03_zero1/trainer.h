@@ -19,7 +19,7 @@ class Zero1Trainer final : public Trainer {
   static constexpr Lesson<Flags> kLesson = {
       {.name = "03_zero1",
        .description = "Trains a model on several ranks that share the optimizer's state (ZeRO-1).",
-       .muon = MuonUse::on_request}};
+       .gives_matrices = true}};
 
   Zero1Trainer(const TrainerContext& context, const Flags& flags);
   ModelState& state() override { return state_; }

@@ -92,6 +92,6 @@ void GradientShards::wait() {
   }
 }
 
-void GradientShards::update(const AdamWStep& step) { update_and_gather(state_, ranks_, step); }
+double GradientShards::update(double norm) { return update_and_gather(state_, ranks_, norm); }
 
 }  // namespace ladder

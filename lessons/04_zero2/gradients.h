@@ -34,7 +34,7 @@ class GradientShards : public GradientSync {
   // Returns this rank's shard, which is in the state's gradients.
   TensorView summed(size_t unit) const override { return state_.shard(state_.gradients, unit); }
   // REQUIRES: the state has whole parameters.
-  void update(const AdamWStep& step) override;
+  double update(double norm) override;
 
  protected:
   // Waits for `sum` on a stream, and adds `shard`, this rank's shard of the unit's sum, to the

@@ -43,9 +43,7 @@ StepResult Zero2Trainer::step() {
   sync_.wait();
   const double loss = sum_over(ranks_, model_.total_loss()) / num_tokens;
   const double norm = std::sqrt(sum_over(ranks_, state_.squared_norm()));
-  const AdamWStep step = state_.optimizer.next_step(norm);
-  sync_.update(step);
-  return {loss, norm, step.learning_rate};
+  return {loss, norm, sync_.update(norm)};
 }
 
 void Zero2Trainer::check_replicas() { check_copies(state_, ranks_, {{ranks_}}); }

@@ -19,7 +19,7 @@ class Zero2Trainer final : public Trainer {
       {.name = "04_zero2",
        .description = "Trains a model on several ranks that share gradients and the optimizer's "
                       "state (ZeRO-2).",
-       .muon = MuonUse::on_request}};
+       .gives_matrices = true}};
 
   Zero2Trainer(const TrainerContext& context, const Flags&);
   ModelState& state() override { return state_; }

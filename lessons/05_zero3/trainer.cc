@@ -43,9 +43,8 @@ StepResult Zero3Trainer::step() {
   sync_.wait();
   const double loss = sum_over(ranks_, model_.total_loss()) / num_tokens;
   const double norm = std::sqrt(sum_over(ranks_, state_.squared_norm()));
-  const AdamWStep step = state_.optimizer.next_step(norm);
-  state_.update(step);  // updates this rank's shards, which the next forward gathers
-  return {loss, norm, step.learning_rate};
+  // Updates this rank's shards, which the next forward gathers.
+  return {loss, norm, state_.update(norm)};
 }
 
 double Zero3Trainer::evaluate(size_t num_batches) {

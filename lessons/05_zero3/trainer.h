@@ -21,7 +21,7 @@ class Zero3Trainer final : public Trainer {
       {.name = "05_zero3",
        .description = "Trains a model on several ranks that share parameters, gradients and the "
                       "optimizer's state (ZeRO-3, FSDP).",
-       .muon = MuonUse::on_request}};
+       .gives_matrices = true}};
 
   Zero3Trainer(const TrainerContext& context, const Flags& flags);
   ModelState& state() override { return state_; }

@@ -92,22 +92,20 @@ StepResult OffloadTrainer::step() {
   sync_.wait();
   const double loss = sum_over(ranks_, model_.total_loss()) / num_tokens;
   const double norm = std::sqrt(sum_over(ranks_, state_.squared_norm()));
-  const AdamWStep step = state_.optimizer.next_step(norm);
-  update(step);
-  return {loss, norm, step.learning_rate};
+  return {loss, norm, update(norm)};
 }
 
-void OffloadTrainer::update(const AdamWStep& step) {
+double OffloadTrainer::update(double norm) {
   std::vector<Work> gathers;
-  for (size_t unit : layout_.trained_units()) {
-    state_.update(step, unit);
-    if (flags_.offload_parameters) continue;
+  const double learning_rate = state_.update(norm, [&](size_t unit) {  // after a unit's update
+    if (flags_.offload_parameters) return;
     copy(context_.stream, state_.parameter_shard(unit),
          state_.shard(state_.optimizer.masters, unit));
     if (flags_.zero_stage == 2) gathers.push_back(gather_unit(state_, ranks_, unit));
-  }
+  });
   for (Work& gather : gathers) gather.wait(context_.stream);
   context_.stream.synchronize();  // the next update overwrites the parameters on the host
+  return learning_rate;
 }
 
 void OffloadTrainer::check_replicas() {

@@ -38,9 +38,9 @@ class OffloadTrainer final : public Trainer {
   // Returns the hooks that give weights to one micro-batch. With stage 2 there are none: weights
   // are in the flat buffer.
   Hooks weights(const std::vector<Use>& walk);
-  // Runs AdamW on the host. Each unit's parameters are copied to the device, and gathered from
-  // the other ranks, while the next unit is updated. Synchronizes the stream.
-  void update(const AdamWStep& step);
+  // Updates on the host. Each unit's parameters are copied to the device, and gathered from the
+  // other ranks, while the next unit is updated. Synchronizes the stream.
+  double update(double norm);
 
   TrainerContext context_;
   Flags flags_;

@@ -55,9 +55,7 @@ StepResult TensorParallelTrainer::step() {
   head_copies_.sum(context_.stream, state_.gradients);
   const double loss = model_.total_loss() / num_tokens;  // the same on all ranks
   const double norm = std::sqrt(sum_over(ranks_, state_.squared_norm()));
-  const AdamWStep step = state_.optimizer.next_step(norm);
-  state_.update(step);
-  return {loss, norm, step.learning_rate};
+  return {loss, norm, state_.update(norm)};
 }
 
 double TensorParallelTrainer::evaluate(size_t num_batches) {

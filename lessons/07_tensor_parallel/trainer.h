@@ -24,7 +24,7 @@ class TensorParallelTrainer final : public Trainer {
   static constexpr Lesson<Flags> kLesson = {
       .info = {.name = "07_tensor_parallel",
                .description = "Trains a model whose weights are split among the ranks.",
-               .muon = MuonUse::on_request},
+               .gives_matrices = true},
       .arrange = arrange};
 
   TensorParallelTrainer(const TrainerContext& context, const Flags&);

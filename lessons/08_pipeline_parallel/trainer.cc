@@ -28,9 +28,7 @@ StepResult PipelineTrainer::step() {
       {.number = state_.step, .token_weight = 1 / num_tokens, .gradients = state_.gradients});
   const double loss = sum_over(world, model_.total_loss()) / num_tokens;  // only the last has any
   const double norm = std::sqrt(sum_over(world, state_.squared_norm()));
-  const AdamWStep step = state_.optimizer.next_step(norm);
-  state_.update(step);
-  return {loss, norm, step.learning_rate};
+  return {loss, norm, state_.update(norm)};
 }
 
 double PipelineTrainer::evaluate(size_t num_batches) {

@@ -21,7 +21,7 @@ class LateSync final : public GradientSync {
   Hooks hooks() override;
   void wait() override;
   TensorView summed(size_t unit) const override { return inner_->summed(unit); }
-  void update(const AdamWStep& step) override { inner_->update(step); }
+  double update(double norm) override { return inner_->update(norm); }
 
  private:
   std::unique_ptr<GradientSync> inner_;

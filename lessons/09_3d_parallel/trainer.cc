@@ -69,7 +69,7 @@ std::unique_ptr<GradientSync> make_sync(const ThreeDFlags& flags, ModelState& st
 std::unique_ptr<Communicator> ranks_of_stage(const TrainerContext& context,
                                              const ThreeDFlags& flags) {
   const ProcessGrid& grid = context.ranks->grid;
-  const bool is_muon = context.config.optimizer.kind == OptimizerKind::muon;
+  const bool is_muon = context.config.optimizer.name == "muon";
   if (!is_muon || flags.zero.stage == 0 || grid.tensor_size == 1) return nullptr;
   return context.ranks->world.split_axis(Axis::stage, grid.group(Axis::stage).color);
 }
@@ -184,9 +184,7 @@ StepResult ThreeDTrainer::step() {
   // Every parameter counts once: shards over the replicas, slices over the tensor axis, units over
   // the pipeline (Parameter::counted).
   const double norm = std::sqrt(sum_over(world, state.squared_norm()));
-  const AdamWStep step = state.optimizer.next_step(norm);
-  sync_->update(step);
-  return {loss, norm, step.learning_rate};
+  return {loss, norm, sync_->update(norm)};
 }
 
 double ThreeDTrainer::evaluate(size_t num_batches) {

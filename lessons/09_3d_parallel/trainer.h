@@ -33,7 +33,7 @@ class ThreeDTrainer final : public Trainer {
                .description = "Trains a model with data, pipeline and tensor parallelism at once.",
                .precisions = Precisions::bf16,
                .has_schedule = true,
-               .muon = MuonUse::on_request},
+               .gives_matrices = true},
       .arrange = arrange,
       .plan = plan,
       .describe = describe};

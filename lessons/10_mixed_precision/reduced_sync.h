@@ -33,7 +33,7 @@ class ReducedSync final : public GradientSync {
   Hooks hooks() override;
   void wait() override;
   TensorView summed(size_t unit) const override;
-  void update(const AdamWStep& step) override { inner_->update(step); }
+  double update(double norm) override { return inner_->update(norm); }
 
  private:
   ModelState& state_;

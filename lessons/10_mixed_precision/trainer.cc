@@ -33,7 +33,7 @@ MixedPrecisionTrainer::MixedPrecisionTrainer(const TrainerContext& context, cons
 
 StepResult MixedPrecisionTrainer::step() {
   const RunConfig& config = context_.config;
-  const double scale = gradient_scale_ = scaler_.scale();
+  const double scale = state_.loss_scale = scaler_.scale();
   ++state_.step;
   const double num_tokens = model_.counted_tokens(Split::train, state_.step);
   fill(context_.stream, state_.gradients, 0);
@@ -49,21 +49,17 @@ StepResult MixedPrecisionTrainer::step() {
   const double norm = std::sqrt(sum_over(ranks_, state_.squared_norm())) / scale;
   StepResult result = {.loss = loss, .grad_norm = norm, .loss_scale = scale};
   result.skipped = !std::isfinite(norm);
-  if (!result.skipped) {
-    const AdamWStep step = state_.optimizer.next_step(norm);
-    result.learning_rate = step.learning_rate;
-    update(step);
-  }
+  if (!result.skipped) result.learning_rate = update(norm);
   scaler_.update(result.skipped, state_.step);
   return result;
 }
 
-void MixedPrecisionTrainer::update(AdamWStep step) {
-  step.grad_scale /= gradient_scale_;
-  sync_->update(step);
+double MixedPrecisionTrainer::update(double norm) {
+  const double learning_rate = sync_->update(norm);
   if (flags_.no_master_weights && !state_.optimizer.masters.view().empty()) {
     state_.masters_from_parameters();
   }
+  return learning_rate;
 }
 
 std::vector<Scalar> MixedPrecisionTrainer::scalars() {
@@ -73,11 +69,11 @@ std::vector<Scalar> MixedPrecisionTrainer::scalars() {
 }
 
 std::vector<Slice> MixedPrecisionTrainer::slices(std::string_view kind) {
-  if (kind == kGrad && gradient_scale_ != 1) {
+  if (kind == kGrad && state_.loss_scale != 1) {
     // The division is exact if the scale is a power of two, which it is unless the user gives
     // another.
-    scale(context_.stream, state_.gradients, state_.gradients, 1 / gradient_scale_);
-    gradient_scale_ = 1;
+    scale(context_.stream, state_.gradients, state_.gradients, 1 / state_.loss_scale);
+    state_.loss_scale = 1;
   }
   return Trainer::slices(kind);
 }

@@ -13,7 +13,7 @@ namespace ladder {
 
 // MixedPrecisionTrainer is data parallel as in lesson 02, or with ZeRO-1 as in lesson 03.
 // Parameters, activations and the gradients of activations are bf16 or fp16. Gradients of
-// parameters, their sums, the norm, the moments and the masters that AdamW updates are fp32.
+// parameters, their sums, the norm, the moments and the masters that are updated are fp32.
 // [Micikevicius18]
 class MixedPrecisionTrainer final : public Trainer {
  public:
@@ -31,8 +31,8 @@ class MixedPrecisionTrainer final : public Trainer {
   MixedPrecisionTrainer(const TrainerContext& context, const Flags& flags);
   ModelState& state() override { return state_; }
   std::vector<Scalar> scalars() override;
-  // If gradients overflow on any rank, all ranks skip the step: AdamW makes no update and does not
-  // count one, and the learning rate's schedule stays where it is.
+  // If gradients overflow on any rank, all ranks skip the step: no update is made or
+  // counted, and the learning rate's schedule stays where it is.
   StepResult step() override;
   double evaluate(size_t num_batches) override { return share_.evaluate(model_, num_batches); }
   // Returns the slices of one kind. If they are gradients, it first divides them by the loss scale.
@@ -41,7 +41,7 @@ class MixedPrecisionTrainer final : public Trainer {
   void check_replicas() override;
 
  private:
-  void update(AdamWStep step);
+  double update(double norm);
 
   TrainerContext context_;
   Flags flags_;
@@ -53,7 +53,6 @@ class MixedPrecisionTrainer final : public Trainer {
   Tensor reduced_;  // the gradients in --reduce-dtype; empty if that is their own dtype
   std::unique_ptr<GradientSync> sync_;
   LossScaler scaler_;
-  double gradient_scale_ = 1;  // the factor by which the gradients in memory are too large
 };
 
 }  // namespace ladder

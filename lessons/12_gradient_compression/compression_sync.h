@@ -18,7 +18,7 @@ class CompressionSync : public GradientSync {
   TensorView summed(size_t unit) const override {
     return unit_in_flat(state_.layout().trained(), unit, state_.gradients.view());
   }
-  void update(const AdamWStep& step) override { state_.update(step); }
+  double update(double norm) override { return state_.update(norm); }
   // What checkpoints have besides the state.
   Feedback& feedback() { return feedback_; }
 

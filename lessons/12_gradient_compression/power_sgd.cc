@@ -84,9 +84,12 @@ TensorView PowerSgdSync::q_of(const PowerSgdBucket::Matrix& matrix, size_t bucke
 void PowerSgdSync::begin_q(const PowerSgdBucket::Matrix& matrix, TensorView q) {
   const uint64_t key = random_key(seed_, "powersgd " + matrix.parameter->name);
   if (state_.optimizer.num_updates == 0) return fill_normal(state_.stream(), q, key, 0, 1);
+  const uint64_t first = static_cast<uint64_t>(state_.step) << 32;
+  const TensorView moment = state_.optimizer.first_buffer();
+  if (moment.empty()) return fill_normal(state_.stream(), q, key, first, 1);
   const TensorView random = scratch_.view().elements(0, {rank_, matrix.rows});
-  fill_normal(state_.stream(), random, key, static_cast<uint64_t>(state_.step) << 32, 1);
-  matmul(state_.stream(), q, random, in_flat(matrix, state_.optimizer.exp_avg));
+  fill_normal(state_.stream(), random, key, first, 1);
+  matmul(state_.stream(), q, random, in_flat(matrix, moment));
 }
 
 void PowerSgdSync::send_first(size_t bucket) {

@@ -36,9 +36,10 @@ std::vector<PowerSgdBucket> make_power_sgd_buckets(const Layout& layout,
 // What is applied and what is held make up the sum of all gradients, because P is the same on all
 // ranks.
 //
-// Q begins as E^T times random numbers, where E is AdamW's first moment, whose rows span what
-// gradients have lately spanned. (The paper begins with the last step's Q. The moment is in every
-// checkpoint, so a run that resumes has the same bits.) In the first step Q itself is random.
+// Q begins as E^T times random numbers, where E is the first buffer of the optimizer: with AdamW
+// its first moment, whose rows span what gradients have lately spanned. (The paper begins with the
+// last step's Q. The moment is in every checkpoint, so a run that resumes has the same bits.) In
+// the first step, and if the optimizer keeps nothing, Q itself is random.
 class PowerSgdSync final : public CompressionSync {
  public:
   // `rank` is the number of columns of P and Q. The context, the state and what they refer to must

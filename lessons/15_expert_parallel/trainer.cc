@@ -154,21 +154,18 @@ StepResult ExpertParallelTrainer::step() {
   expert_sync_->wait();
   const double loss = sum_over(ranks_, model_.total_loss()) / num_tokens;
   const double norm = std::sqrt(sum_over(ranks_, state_.squared_norm()));
-  const AdamWStep step = state_.optimizer.next_step(norm);
-  update(step);
-  return {loss, norm, step.learning_rate};
+  return {loss, norm, update(norm)};
 }
 
-void ExpertParallelTrainer::update(const AdamWStep& step) {
-  if (!in_shards_) return state_.update(step);
-  state_.update_weights(step);
+double ExpertParallelTrainer::update(double norm) {
+  if (!in_shards_) return state_.update(norm);
   std::vector<Work> gathers;
-  for (size_t unit : layout_.trained_units()) {
+  const double learning_rate = state_.update(norm, [&](size_t unit) {
     const Axis axis = is_divided(layout_.unit(unit)) ? Axis::expert_data : Axis::data;
-    state_.update(step, unit);
     gathers.push_back(gather_unit(state_, context_.ranks->on(axis), unit));
-  }
+  });
   for (Work& gather : gathers) gather.wait(context_.stream);
+  return learning_rate;
 }
 
 void ExpertParallelTrainer::check_replicas() {

@@ -36,7 +36,7 @@ class ExpertParallelTrainer final : public Trainer {
       .info = {.name = "15_expert_parallel",
                .description = "Trains a model with a mixture of experts, which ranks share.",
                .has_experts = true,
-               .muon = MuonUse::on_request},
+               .gives_matrices = true},
       .arrange = arrange,
       .adjust = adjust,
       .describe = describe,
@@ -56,7 +56,7 @@ class ExpertParallelTrainer final : public Trainer {
   // Returns hooks that give each sum of gradients the units that it sums.
   Hooks sync_hooks();
   // Updates the parameters. At ZeRO stage 1 each unit's shards are gathered from its shard group.
-  void update(const AdamWStep& step);
+  double update(double norm);
 
   TrainerContext context_;
   Communicator& ranks_;

@@ -45,9 +45,7 @@ StepResult ScheduleTrainer::step() {
   // Only the last model chunk has losses.
   const double loss = sum_over(world, model_.total_loss()) / num_tokens;
   const double norm = std::sqrt(sum_over(world, state_.squared_norm()));
-  const AdamWStep step = state_.optimizer.next_step(norm);
-  state_.update(step);
-  return {loss, norm, step.learning_rate};
+  return {loss, norm, state_.update(norm)};
 }
 
 double ScheduleTrainer::evaluate(size_t num_batches) {

@@ -23,13 +23,13 @@ HomeChoice MuonTrainer::Flags::choice() const {
 }
 
 void MuonTrainer::adjust(Flags& flags, RunConfig& config) {
-  if (config.optimizer.kind == OptimizerKind::muon || flags.homes == Flags().homes) return;
+  if (config.optimizer.name == "muon" || flags.homes == Flags().homes) return;
   throw UserError(concat("--homes ", flags.homes, " needs --optimizer muon"));
 }
 
 std::string MuonTrainer::describe(const Flags& flags, const RunConfig& config,
                                   const ProcessGrid& grid, const SharedPlan&) {
-  if (config.optimizer.kind != OptimizerKind::muon) return "";
+  if (config.optimizer.name != "muon") return "";
   if (flags.are_everywhere()) return "  homes    every rank makes all matrices orthogonal\n";
   const Layout layout(config.model, grid.world_size());
   const MuonHomes homes(config.optimizer, layout.trained(), 0,
@@ -64,9 +64,7 @@ StepResult MuonTrainer::step() {
   sync_->wait();
   const double loss = sum_over(ranks_, model_.total_loss()) / num_tokens;
   const double norm = std::sqrt(sum_over(ranks_, state_.squared_norm()));
-  const AdamWStep step = state_.optimizer.next_step(norm);
-  sync_->update(step);
-  return {loss, norm, step.learning_rate};
+  return {loss, norm, sync_->update(norm)};
 }
 
 void MuonTrainer::check_replicas() { check_copies(state_, ranks_, {{ranks_}}); }

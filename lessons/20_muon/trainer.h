@@ -30,7 +30,8 @@ class MuonTrainer final : public Trainer {
   static constexpr Lesson<Flags> kLesson = {
       .info = {.name = "20_muon",
                .description = "Trains a model with Muon; each weight has a home among the ranks.",
-               .muon = MuonUse::by_default},
+               .gives_matrices = true,
+               .optimizer = "muon"},
       .adjust = adjust,
       .describe = describe};
 

@@ -60,9 +60,8 @@ StepResult HybridShardTrainer::step() {
   sync_.wait();
   const double loss = sum_over(ranks_, model_.total_loss()) / num_tokens;
   const double norm = grad_norm();
-  const AdamWStep step = state_.optimizer.next_step(norm);
-  state_.update(step);  // the same on all ranks that hold the same shard
-  return {loss, norm, step.learning_rate};
+  // The update is the same on all ranks that hold the same shard.
+  return {loss, norm, state_.update(norm)};
 }
 
 // Rank q sums the squares of what it owns, the N-th of all with the number layout_rank(q). To have

@@ -35,7 +35,7 @@ class HybridShardTrainer final : public Trainer {
       .info = {.name = "21_hybrid_shard",
                .description =
                    "Trains a model of which every machine has a copy, shared by its ranks (HSDP).",
-               .muon = MuonUse::on_request},
+               .gives_matrices = true},
       .arrange = arrange,
       .adjust = adjust,
       .describe = describe};

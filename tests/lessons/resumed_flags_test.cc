@@ -106,6 +106,7 @@ bool shows(MakeProgram make, const std::string& flag, ComparedBy by, const std::
                         "rslora",     "proj",
                         "masked",     "red,blue",
                         "muon",       "adamw",
+                        "sgd",
                         "spectral",   "together"};
   const std::vector<Flags> besides = {
       {},
@@ -113,6 +114,8 @@ bool shows(MakeProgram make, const std::string& flag, ComparedBy by, const std::
       {"--model", "tiny-llama"},
       {"--train", "lora", "--optimizer", "adamw"},
       {"--optimizer", "muon"},
+      {"--optimizer", "sgd"},
+      {"--optimizer", "sgd", "--momentum", "0.9"},
       {"--device", device},
       {"--tensor-parallel-size", "2", "--sequence-parallel"},
       {"--tensor-parallel-size", "2"},
@@ -205,8 +208,8 @@ TEST_CASE("a run that resumes compares every flag of every lesson, or nothing de
       // What has no 16 bits refuses it.
       const bool is_full = make().lesson.precisions == Precisions::full;
       if (flag == "--round-logits" && is_full) continue;
-      const bool is_of_muon = flag == "--optimizer" || flag.starts_with("--muon");
-      if (is_of_muon && make().lesson.muon == MuonUse::never) continue;
+      const bool is_of_muon = flag.starts_with("--muon");
+      if (is_of_muon && !make().lesson.gives_matrices) continue;
       // It needs a GPU, 16 bits and cuDNN, and without them is refused.
       if (flag == "--attention-kernel") continue;
       CAPTURE(lesson, flag);

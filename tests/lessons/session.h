@@ -39,7 +39,7 @@ class Session {
 
   // Full tensors of a kind, on the group's rank 0. Collective.
   void visit(std::string_view kind, const TensorSink& sink) {
-    full_tensors.visit(config.optimizer.kind, kind, trainer->slices(kind), stream, sink);
+    full_tensors.visit(config.optimizer, kind, trainer->slices(kind), stream, sink);
   }
 
   static const Corpus& corpus() {

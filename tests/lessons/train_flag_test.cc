@@ -177,9 +177,8 @@ TEST_CASE("every lesson takes --optimizer muon, or refuses it and names those th
       } else if (lesson == "00_collectives" || lesson == "19_planning") {
         CHECK_THAT(why, ContainsSubstring("--optimizer"));
       } else {
-        CHECK(why == concat("--optimizer muon: ", lesson,
-                            " has only AdamW; Muon is in lessons 01 to ",
-                            "05, 07, 09, 15, 20 and 21"));
+        CHECK(why == concat("--optimizer muon: it needs whole matrices, which ", lesson,
+                            " gives to no rule; lessons 01 to 05, 07, 09, 15, 20 and 21 do"));
       }
     }
   }

@@ -78,7 +78,7 @@ TEST_CASE("03 and 06: a trace has every unit's update on every rank") {
     std::map<std::string, int> updates;
     for (const Json& event : trace.at("traceEvents")) {
       const std::string name = event.at("name");
-      if (name.ends_with(" AdamW")) ++updates[concat(event.at("pid").get<int>(), " ", name)];
+      if (name.ends_with(" update")) ++updates[concat(event.at("pid").get<int>(), " ", name)];
     }
     // wte, wpe, two blocks and ln_f on each of two ranks, in each of two steps.
     CHECK(updates.size() == 2 * 5);

@@ -180,7 +180,7 @@ std::vector<RecordedStep> second_step_of(const std::string& trace, size_t num_ra
       return begin_of(span) + span.at("dur").get<double>();
     };
     for (const Json& event : events) {
-      if (own(event) && std::string(event.at("name")).ends_with("AdamW")) updates.push_back(event);
+      if (own(event) && std::string(event.at("name")).ends_with("update")) updates.push_back(event);
     }
     const double from = end_of(updates.at(updates.size() / 2 - 1));
     step.longest = begin_of(updates.at(updates.size() / 2)) - from;

@@ -14,10 +14,23 @@ namespace ladder {
 namespace {
 
 // A folder of common/ may include those before it.
-constexpr std::array kOrder = {"io",           "grid",          "comm",        "data",
-                               "model",        "cluster",       "schedule",    "virtual",
-                               "checkpoint",   "train/trainer", "train/flags", "train/program",
-                               "train/report", "pipeline",      "train/run",   "train/bench"};
+constexpr std::array kOrder = {"io",
+                               "grid",
+                               "comm",
+                               "data",
+                               "model",
+                               "optimizer",
+                               "cluster",
+                               "schedule",
+                               "virtual",
+                               "checkpoint",
+                               "train/trainer",
+                               "train/flags",
+                               "train/program",
+                               "train/report",
+                               "pipeline",
+                               "train/run",
+                               "train/bench"};
 
 std::string folder_of(const std::string& path) { return path.substr(0, path.rfind('/')); }
 

@@ -1,8 +1,11 @@
 #include "common/train/flags/optimizer_flags.h"
 
+#include <algorithm>
+
 #include "common/io/text.h"
 #include "common/model/description.h"
 #include "common/model/train_choice.h"
+#include "common/optimizer/rule.h"
 #include "common/train/flags/validators.h"
 #include "kernels/runtime/check.h"
 
@@ -22,13 +25,16 @@ void check_matrices(const ModelConfig& config) {
 }  // namespace
 
 void OptimizerFlags::add_to(CLI::App& app) {
+  app_ = &app;
   const auto add = [&](const char* name, auto& value, const char* text) {
     return app.add_option(name, value, text)->group("Training");
   };
   add("--optimizer", optimizer,
-      "adamw, or muon: it makes the updates of the blocks' matrices orthogonal, and AdamW updates "
-      "the rest [adamw; 20_muon: muon]")
-      ->check(CLI::IsMember({"adamw", "muon"}).description(""));
+      "adamw; sgd; or muon: it makes the updates of the blocks' matrices orthogonal, and AdamW "
+      "updates the rest [adamw; 20_muon: muon]")
+      ->check(CLI::IsMember(optimizer_names()).description(""));
+  add("--momentum", momentum, "SGD [0]; Muon [0.95]")->check(real(0, 0.999999));
+  app.add_flag("--nesterov", nesterov, "SGD with momentum looks one step ahead")->group("Training");
   add("--muon-scale", muon_scale,
       "How large Muon's updates are. rms: as AdamW's; spectral: by outputs / inputs [rms]")
       ->check(CLI::IsMember({"rms", "spectral"}).description(""));
@@ -38,10 +44,31 @@ void OptimizerFlags::add_to(CLI::App& app) {
   add("--muon-momentum", muon_momentum, "Muon [0.95]")->check(real(0, 0.999999));
 }
 
+void OptimizerFlags::resolve_sgd(OptimizerConfig& config) const {
+  for (const char* const flag : {"--beta1", "--beta2", "--epsilon"}) {
+    const bool is_idle = config.name == "sgd" && app_->count(flag) > 0;
+    if (is_idle) throw UserError(concat(flag, " is AdamW's; --optimizer sgd has none"));
+  }
+  if (momentum && config.name == "adamw") {
+    throw UserError("--momentum needs --optimizer sgd or muon");
+  }
+  if (nesterov && config.name != "sgd") throw UserError("--nesterov needs --optimizer sgd");
+  if (nesterov && momentum.value_or(0) == 0) throw UserError("--nesterov needs --momentum above 0");
+  if (momentum && muon_momentum) {
+    throw UserError("--momentum and --muon-momentum are the same for Muon; give one of them");
+  }
+  config.nesterov = nesterov;
+  if (config.name == "sgd") config.momentum = momentum.value_or(0);
+  if (config.name == "muon") config.muon_momentum = momentum.value_or(config.muon_momentum);
+}
+
 void OptimizerFlags::resolve(OptimizerConfig& config, const ModelConfig& model,
                              const LessonInfo& lesson) const {
-  const char* const by_default = lesson.muon == MuonUse::by_default ? "muon" : "adamw";
-  if (optimizer.value_or(by_default) == "adamw") {
+  config.name = optimizer.value_or(lesson.optimizer);
+  resolve_sgd(config);
+  const Rules rules = make_rules(config);
+  const auto needs_matrices = [](const auto& rule) { return rule->needs_matrices(); };
+  if (std::ranges::none_of(rules, needs_matrices)) {
     for (const auto& [flag, is_given] : {std::pair("--muon-scale", muon_scale.has_value()),
                                          {"--muon-qkv", muon_qkv.has_value()},
                                          {"--muon-momentum", muon_momentum.has_value()}}) {
@@ -49,13 +76,12 @@ void OptimizerFlags::resolve(OptimizerConfig& config, const ModelConfig& model,
     }
     return;
   }
-  if (lesson.muon == MuonUse::never) {
-    throw UserError(concat("--optimizer muon: ", lesson.name,
-                           " has only AdamW; Muon is in lessons ",
-                           "01 to 05, 07, 09, 15, 20 and 21"));
+  if (!lesson.gives_matrices) {
+    throw UserError(concat("--optimizer ", config.name, ": it needs whole matrices, which ",
+                           lesson.name, " gives to no rule; lessons 01 to 05, 07, 09, 15, 20 and ",
+                           "21 do"));
   }
   check_matrices(model);
-  config.kind = OptimizerKind::muon;
   if (muon_scale == "spectral") config.muon_scale = MuonScale::spectral;
   config.splits_qkv = muon_qkv != "together";
   if (!config.splits_qkv && !model.is_gpt2()) {

@@ -1,4 +1,4 @@
-// The choice of the optimizer, and what Muon has to know.
+// The choice of the optimizer, and what SGD and Muon have to know.
 #pragma once
 
 #include <optional>
@@ -13,12 +13,20 @@ namespace ladder {
 
 struct OptimizerFlags {
   std::optional<std::string> optimizer, muon_scale, muon_qkv;
-  std::optional<double> muon_momentum;
+  std::optional<double> muon_momentum, momentum;
+  bool nesterov = false;
 
   void add_to(CLI::App& app);
-  // Throws a UserError if a flag cannot be honoured: the lesson has no Muon, no matrix of the model
-  // is trained, q, k and v cannot be taken together, or the flag is Muon's in a run with AdamW.
+  // Throws a UserError if a flag cannot be honoured: the lesson gives a rule no whole matrices,
+  // none of the model is trained, q, k and v cannot be taken together, or the flag is another
+  // rule's.
   void resolve(OptimizerConfig& config, const ModelConfig& model, const LessonInfo& lesson) const;
+
+ private:
+  // Does the same for what SGD has, or has not.
+  void resolve_sgd(OptimizerConfig& config) const;
+
+  const CLI::App* app_ = nullptr;
 };
 
 }  // namespace ladder

@@ -2,6 +2,7 @@
 
 #include "common/io/text.h"
 #include "common/model/family.h"
+#include "common/optimizer/rule.h"
 #include "common/train/flags/alike.h"
 #include "common/train/flags/inputs.h"
 
@@ -106,7 +107,9 @@ std::map<std::string, std::string> settings_of(const RunConfig& config, const Co
       {"--clip-norm", shortest_text(optimizer.clip_norm)},
       {"--dtype", std::string(name_of(config.dtype))},
       {"--device", std::string(name_of(config.device))}};
-  if (optimizer.kind == OptimizerKind::muon) settings["--optimizer"] = "muon";
+  if (optimizer.name != OptimizerConfig().name) {  // checkpoints with AdamW do not name it
+    for (const auto& [name, value] : optimizer_settings(optimizer)) settings[name] = value;
+  }
   for (const auto& [name, flag] : config.flags) {
     if (flag.is_default || flags_without_setting().contains(name)) continue;
     settings.try_emplace(name, flag.value);

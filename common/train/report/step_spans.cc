@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "common/io/printable.h"
+#include "common/optimizer/rule.h"
 #include "kernels/runtime/check.h"
 
 namespace ladder {
@@ -26,7 +27,7 @@ Span span_of(const nlohmann::json& event, size_t row, const std::string& row_nam
     span.unit = span.what.substr(0, blank);
     span.what = span.what.substr(blank + 1);
   }
-  if (span.computes && span.what == "adamw") span.what = "AdamW";  // on a simulated host
+  if (span.computes && is_update_kernel(span.what)) span.what = kUpdateRange;
   return span;
 }
 
@@ -92,7 +93,7 @@ std::vector<double> ends_of_steps(const Spans& spans) {
   bool updates = false;
   for (const Span& span : spans) {
     if (!span.computes) continue;
-    if (span.what != "AdamW") {
+    if (span.what != kUpdateRange) {
       updates = false;
     } else if (updates) {
       ends.back() = span.to;
@@ -149,7 +150,7 @@ SpanKind kind_of(const StepSpan& span) {
   if (span.what == "classifier") return {Colour::classifier, "classifier"};
   if (span.what == "recompute") return {Colour::recompute, "recompute"};
   if (span.what.starts_with("backward")) return {Colour::backward, "backward"};
-  if (span.what == "AdamW") return {Colour::optimizer, "update"};
+  if (span.what == kUpdateRange) return {Colour::optimizer, "update"};
   if (span.computes) return {Colour::workspace, "other work"};
   const auto has = [&](std::string_view word) { return span.what.find(word) != std::string::npos; };
   if (has("gradient ")) return {Colour::communication, "gradients"};

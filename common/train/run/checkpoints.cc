@@ -90,11 +90,9 @@ void Checkpoints::compare(const CheckpointIndex& index) {
     throw UserError(concat(path, ": is of another model (", flags_text(index.model),
                            ") than this run's (", flags_text(config_.model), ")"));
   }
-  if (index.optimizer() != config_.optimizer.kind) {
-    const bool was_muon = index.optimizer() == OptimizerKind::muon;
-    throw UserError(concat(path, ": --optimizer was ", was_muon ? "muon" : "adamw",
-                           ", which keeps other moments; take the same, or a new folder and --init "
-                           "with its weights (tools/checkpoint export)"));
+  if (const std::string why = other_state(index.optimizer(), config_.optimizer); !why.empty()) {
+    throw UserError(concat(path, ": ", why, ", which keeps other moments; take the same, or a new ",
+                           "folder and --init with its weights (tools/checkpoint export)"));
   }
   if (resumed_step_ > last && last > 0) {
     throw UserError(concat(path, ": is beyond --steps ", last, "; take --steps ", resumed_step_,

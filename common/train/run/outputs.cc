@@ -10,6 +10,7 @@
 #include "common/io/printable.h"
 #include "common/io/safetensors.h"
 #include "common/model/weights.h"
+#include "common/optimizer/rule.h"
 #include "common/train/report/report.h"
 
 namespace ladder {
@@ -93,7 +94,7 @@ OutputFiles::OutputFiles(const RunConfig& config, int64_t resumed_step,
 namespace {
 
 std::vector<SafetensorsWriter::Tensor> dumped_tensors(const ModelDescription& model, DType dtype,
-                                                      OptimizerKind optimizer) {
+                                                      const OptimizerConfig& optimizer) {
   std::vector<SafetensorsWriter::Tensor> tensors = {{"loss", DType::fp64, {1}},
                                                     {"grad_norm", DType::fp64, {1}}};
   for (std::string_view kind : kDumpedKinds) {
@@ -110,7 +111,7 @@ std::vector<SafetensorsWriter::Tensor> dumped_tensors(const ModelDescription& mo
 void write_dump(const std::string& folder, int64_t step, const StepResult& result,
                 const ModelDescription& model, DType dtype,
                 const std::function<void(std::string_view kind, const TensorSink&)>& visit,
-                OptimizerKind optimizer) {
+                const OptimizerConfig& optimizer) {
   if (folder.empty()) {
     for (std::string_view kind : kDumpedKinds) visit(kind, nullptr);
     return;

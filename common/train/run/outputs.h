@@ -62,6 +62,6 @@ struct OutputFiles {
 void write_dump(const std::string& folder, int64_t step, const StepResult& result,
                 const ModelDescription& model, DType dtype,
                 const std::function<void(std::string_view kind, const TensorSink&)>& visit,
-                OptimizerKind optimizer = OptimizerKind::adamw);
+                const OptimizerConfig& optimizer = {});
 
 }  // namespace ladder

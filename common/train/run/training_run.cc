@@ -65,7 +65,7 @@ struct TrainingRun::State {
   void write_trace();
   void write(const MetricsFile::Step& line);
   void visit(Trainer& trainer, std::string_view kind, const TensorSink& sink) {
-    full_tensors->visit(config.optimizer.kind, kind, trainer.slices(kind), stream, sink);
+    full_tensors->visit(config.optimizer, kind, trainer.slices(kind), stream, sink);
   }
   void export_model(Trainer& trainer);
   void sample(int64_t step, Trainer& trainer);
@@ -256,7 +256,7 @@ void TrainingRun::train_and_report(Trainer& trainer) {
   s.say(memory_table(s.prediction, s.device_memory, s.host_memory) +
         communication_table(s.prediction, s.job.communicator().group_entries(), s.grid, trained,
                             config.threads, {s.job.node_size(), s.job.machines_that_sum()}) +
-        muon_text(config, trainer, trained, s.job) + report);
+        optimizer_text(config, trainer, trained, s.job) + report);
   if (config.sample_tokens > 0) s.sample(num_steps, trainer);
   if (s.files && s.files->board) s.files->board->finish();
 }
@@ -264,7 +264,7 @@ void TrainingRun::train_and_report(Trainer& trainer) {
 void TrainingRun::State::dump(int64_t step, const StepResult& result, Trainer& trainer) {
   write_dump(grid.rank == 0 ? config.dump : "", step, result, describe(config.model),
              config.accumulation(), std::bind_front(&State::visit, this, std::ref(trainer)),
-             config.optimizer.kind);
+             config.optimizer);
   apart->barrier();  // if a rank finds a fault next, which ends all, the dump is whole
 }
 

@@ -99,7 +99,7 @@ void FullTensors::fetch(Stream& stream, TensorView segment, ConstTensorView elem
   if (!host.empty()) cast(host_stream_, segment, to);
 }
 
-void FullTensors::visit(OptimizerKind optimizer, std::string_view kind,
+void FullTensors::visit(const OptimizerConfig& optimizer, std::string_view kind,
                         const std::vector<Slice>& owned, Stream& stream, const TensorSink& sink) {
   const std::vector<Range> own = ranges_of(owned);
   const std::vector<std::vector<Range>> ranges = gather_ranges(own);

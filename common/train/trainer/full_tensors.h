@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "common/comm/communicator.h"
-#include "common/model/optimizer.h"
 #include "common/model/slices.h"
+#include "common/optimizer/rule.h"
 
 namespace ladder {
 
@@ -21,8 +21,8 @@ class FullTensors {
   // description, without those that a run with this optimizer does not keep(). `owned` has this
   // rank's slices of them. All ranks together must own every element exactly once, or it throws an
   // Error. `stream` is on the device where the slices lie, and is synchronized. Collective.
-  void visit(OptimizerKind optimizer, std::string_view kind, const std::vector<Slice>& owned,
-             Stream& stream, const TensorSink& sink);
+  void visit(const OptimizerConfig& optimizer, std::string_view kind,
+             const std::vector<Slice>& owned, Stream& stream, const TensorSink& sink);
 
  private:
   // Where a slice goes in the full tensor. Each rank sends its ranges to rank 0.

@@ -2,7 +2,6 @@
 #pragma once
 
 #include "common/model/hooks.h"
-#include "kernels/adamw.h"
 
 namespace ladder {
 
@@ -22,8 +21,9 @@ class GradientSync {
   // Returns the part of a unit's gradient that is summed after wait(): all of it, or this rank's
   // shard.
   virtual TensorView summed(size_t unit) const = 0;
-  // Updates the parameters. All ranks then hold the same values. REQUIRES: wait() in this step.
-  virtual void update(const AdamWStep& step) = 0;
+  // Updates the parameters by ModelState::update(), and returns the learning rate. All ranks then
+  // hold the same values. REQUIRES: wait() in this step.
+  virtual double update(double norm) = 0;
 };
 
 }  // namespace ladder

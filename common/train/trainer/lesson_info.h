@@ -10,18 +10,15 @@ enum class Precisions {
   all    // these and fp16, which needs a loss scale
 };
 
-// Whether a lesson can update the model with Muon, and whether it does unless it is told to use
-// AdamW.
-enum class MuonUse { never, on_request, by_default };
-
 struct LessonInfo {
   const char* name;         // "01_single_gpu"
   const char* description;  // one line
   Precisions precisions = Precisions::bf16;
-  bool has_schedule = false;      // whether its ranks follow a list of actions that --draw can draw
-  bool is_distributed = true;     // whether it runs on several ranks
-  bool has_experts = false;       // whether it trains models with experts
-  MuonUse muon = MuonUse::never;  // whether --optimizer can be muon
+  bool has_schedule = false;    // whether its ranks follow a list of actions that --draw can draw
+  bool is_distributed = true;   // whether it runs on several ranks
+  bool has_experts = false;     // whether it trains models with experts
+  bool gives_matrices = false;  // whether update rules can have whole matrices
+  const char* optimizer = "adamw";  // of --optimizer, unless it is given
 };
 
 }  // namespace ladder

@@ -26,25 +26,13 @@ Tensor make(const TrainerContext& context, const Layout& layout, const ModelStat
                 storage.source);
 }
 
-bool has_muon(const TrainerContext& context) {
-  return context.config.optimizer.kind == OptimizerKind::muon;
+// An optimizer on the host cannot update parameters on the device, so it needs masters, too.
+bool has_masters(const RunConfig& config, const ModelState::Storages& storages) {
+  return config.dtype != config.accumulation() ||
+         storages.optimizer.on_host != storages.parameters.on_host;
 }
 
-AdamW make_optimizer(const TrainerContext& context, const Layout& layout, size_t rank,
-                     const ModelState::Storages& storages) {
-  const RunConfig& config = context.config;
-  const ModelState::Storage& storage = storages.optimizer;
-  // An optimizer on the host cannot update parameters on the device, so it needs masters, too.
-  const bool has_masters =
-      config.dtype != config.accumulation() || storage.on_host != storages.parameters.on_host;
-  const size_t elements = elements_of(layout, storage);
-  const size_t seconds =
-      has_muon(context)
-          ? SecondMoments(config.optimizer, layout, rank, storage.is_sharded).num_elements()
-          : elements;
-  return AdamW(arena_of(context, storage), config.optimizer, config.accumulation(), elements,
-               seconds, has_masters);
-}
+bool needs_matrices(const std::unique_ptr<UpdateRule>& rule) { return rule->needs_matrices(); }
 
 size_t largest_tensor(const Layout& layout) {
   size_t largest = 0;
@@ -64,14 +52,20 @@ ModelState::ModelState(const TrainerContext& context, const Layout& layout, size
           make(context, layout, storages.parameters, Category::parameters, context.config.dtype)),
       gradients(make(context, layout.trained(), storages.gradients, Category::gradients,
                      context.config.accumulation())),
-      optimizer(make_optimizer(context, layout.trained(), rank, storages)),
+      rules(
+          make_rules(context.config.optimizer,
+                     [this](Stream& stream, const std::vector<UpdateTensors>& tensors,
+                            const UpdateStep& update) { muon_->update(stream, tensors, update); })),
+      optimizer(arena_of(context, storages.optimizer), rules, context.config.accumulation(),
+                layout.trained(), rank, storages.optimizer.is_sharded,
+                has_masters(context.config, storages)),
       context_(context),
       layout_(layout),
       trained_(layout.trained()),
       rank_(rank),
       grad_norm_(arena_of(context, storages.gradients), trained_) {
-  if (has_muon(context)) {
-    check(!storages.optimizer.on_host, "ModelState: Muon works on the device");
+  if (std::ranges::any_of(rules, needs_matrices)) {
+    check(!storages.optimizer.on_host, "ModelState: whole matrices are on the device");
     muon_ = std::make_unique<MuonState>(context, trained_, rank, storages.optimizer.is_sharded,
                                         storages.muon);
   }
@@ -86,9 +80,7 @@ ModelState::ModelState(const TrainerContext& context, const Layout& layout, size
 
 ModelState::~ModelState() = default;
 
-size_t ModelState::num_at_home() const { return muon_ ? muon_->num_at_home() : 0; }
-
-int64_t ModelState::num_orthogonalized() const { return muon_ ? muon_->num_calls() : 0; }
+MatrixWork ModelState::matrix_work() const { return muon_ ? muon_->work() : MatrixWork(); }
 
 void ModelState::initialize() {
   const RunConfig& config = context_.config;
@@ -160,11 +152,8 @@ void ModelState::restore(CheckpointReader& checkpoint) {
   };
   restore_held(kParam, layout_, parameters);
   restore_held(kParam, trained_, optimizer.masters);
-  restore_held(kExpAvg, trained_, optimizer.exp_avg);
-  if (muon_) {
-    restore(checkpoint, kExpAvgSq, muon_->seconds().held(optimizer.exp_avg_sq));
-  } else {
-    restore_held(kExpAvgSq, trained_, optimizer.exp_avg_sq);
+  for (const std::string_view kind : kStoredKinds) {
+    restore(checkpoint, kind, optimizer.held(kind));
   }
 }
 
@@ -195,58 +184,62 @@ double ModelState::squared_norm() {
   return grad_norm_.squared_norm(stream_of(gradients), rank_, gradients);
 }
 
-void ModelState::update(const AdamWStep& adamw_step) {
-  update_weights(adamw_step);
-  const Range range(stream_of(updated_parameters()), "AdamW");
-  std::vector<AdamWTensors> all;
-  for (size_t unit = 0; unit < layout_.units().size(); ++unit) {
-    const std::vector<AdamWTensors> own = adamw_tensors_of(unit);
-    all.insert(all.end(), own.begin(), own.end());
+double ModelState::update(double norm, const AfterUnit& after_unit) {
+  const OptimizerConfig& config = context_.config.optimizer;
+  const int64_t number = ++optimizer.num_updates;
+  const UpdateStep update_step = {.number = number,
+                                  .learning_rate = learning_rate_at(config, number),
+                                  .grad_scale = clip_factor(config, norm) / loss_scale};
+  const std::vector<size_t> units = layout_.trained_units();
+  update(update_step, units, true);
+  Stream& stream = stream_of(updated_parameters());
+  if (!after_unit) {
+    const Range range(stream, kUpdateRange);
+    update(update_step, units, false);
+  } else {
+    for (const size_t unit : units) {
+      {
+        const Range range(stream, layout_.unit(unit).name, kUpdateRange);
+        update(update_step, {unit}, false);
+      }
+      after_unit(unit);
+    }
   }
-  adamw(stream_of(updated_parameters()), all, adamw_step);
+  return update_step.learning_rate;
 }
 
-void ModelState::update_weights(const AdamWStep& adamw_step) {
-  if (!muon_) return;
-  const auto tensors_of = [this](size_t unit) { return updated_tensors(unit); };
-  muon_->update(context_.stream, tensors_of, adamw_step);
+void ModelState::update(const UpdateStep& update_step, const std::vector<size_t>& units,
+                        bool by_matrices) {
+  for (size_t rule = 0; rule < rules.size(); ++rule) {
+    if (rules[rule]->needs_matrices() != by_matrices) continue;
+    std::vector<UpdateTensors> tensors;
+    for (const size_t unit : units) {
+      optimizer.add_tensors(rule, unit, updated_tensors(unit), tensors);
+    }
+    rules[rule]->update(stream_of(updated_parameters()), tensors, update_step);
+  }
 }
 
-void ModelState::update(const AdamWStep& adamw_step, size_t unit) {
-  const Range range(stream_of(updated_parameters()), layout_.unit(unit).name, "AdamW");
-  adamw(stream_of(updated_parameters()), adamw_tensors_of(unit), adamw_step);
-}
-
-AdamWTensors ModelState::updated_tensors(size_t unit) const {
+UpdateTensors ModelState::updated_tensors(size_t unit) const {
   const auto own = [&](TensorView buffer) { return updated_part(unit, buffer); };
   const TensorView masters = optimizer.masters, parameter = updated_part(unit);
   const TensorView target = masters.empty() ? parameter : own(masters);
   // In 16 bits the model's parameters are a copy of the masters, if they are not on another device.
   const bool has_copy =
       target.dtype() != parameters.dtype() && target.device() == parameters.view().device();
-  return {.param = target,
-          .exp_avg = own(optimizer.exp_avg),
-          .exp_avg_sq = muon_ ? TensorView() : own(optimizer.exp_avg_sq),
+  return {.parameter = nullptr,
+          .param = target,
           .grad = own(gradients),
           .copy = has_copy ? parameter : TensorView()};
 }
 
-std::vector<AdamWTensors> ModelState::adamw_tensors_of(size_t unit) const {
-  const AdamWTensors all = updated_tensors(unit);
-  if (muon_) return muon_->seconds().adamw_tensors(unit, all, optimizer.exp_avg_sq);
-  const size_t begin = trained_.covers(optimizer.exp_avg) ? trained_.unit(unit).offset
-                                                          : shard_begin(trained_, unit, rank_);
-  return adamw_tensors(trained_, begin, all);
-}
-
 TensorView ModelState::updated_part(size_t unit) const {
-  if (!trained_.covers(optimizer.exp_avg)) return parameter_shard(unit);
+  if (optimizer.is_sharded()) return parameter_shard(unit);
   return parameters.view().rows(layout_.unit(unit).offset, layout_.unit(unit).trained_elements);
 }
 
 TensorView ModelState::updated_part(size_t unit, TensorView buffer) const {
-  const bool is_whole = trained_.covers(optimizer.exp_avg);
-  return is_whole ? unit_in_flat(trained_, unit, buffer) : shard(buffer, unit);
+  return optimizer.is_sharded() ? shard(buffer, unit) : unit_in_flat(trained_, unit, buffer);
 }
 
 std::vector<Slice> ModelState::slices(std::string_view kind) const {
@@ -260,11 +253,7 @@ std::vector<Slice> ModelState::slices(std::string_view kind) const {
     return slices;
   }
   if (kind == kGrad) return owned(gradients);
-  if (kind == kExpAvg) return owned(optimizer.exp_avg);
-  if (kind == kExpAvgSq) {
-    return muon_ ? muon_->seconds().owned(optimizer.exp_avg_sq) : owned(optimizer.exp_avg_sq);
-  }
-  return {};
+  return optimizer.owned(kind);
 }
 
 TensorView ModelState::updated_parameters() const {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <deque>
+#include <functional>
 #include <memory>
 #include <string_view>
 #include <vector>
@@ -9,6 +10,7 @@
 #include "common/model/optimizer.h"
 #include "common/model/slices.h"
 #include "common/model/weights.h"
+#include "common/optimizer/state.h"
 #include "common/train/trainer/trainer.h"
 
 namespace ladder {
@@ -25,15 +27,15 @@ struct MuonRanks {
   HomeChoice choice = HomeChoice::longest_first;
 };
 
-// ModelState has the parameters, the gradients and the optimizer's state, each in a flat buffer
-// with the layout's order of units. Frozen parameters have neither gradients nor moments nor
-// masters: only the buffer of parameters has the layout, the others have layout.trained().
+// ModelState has the parameters, the gradients and what the update rules keep, in flat buffers with
+// the layout's order of units. Frozen parameters have neither gradients nor moments nor masters:
+// only the buffer of parameters has the layout, the others have layout.trained().
 //
-// Parameters have the compute dtype, and gradients and both moments have the accumulation dtype.
+// Parameters have the compute dtype, and gradients and what rules keep have the accumulation dtype.
 // When the two dtypes differ (bf16, fp16), there is also a master copy of the parameters in the
-// accumulation dtype: AdamW updates the masters, and the parameters are the masters, rounded.
+// accumulation dtype: rules update the masters, and the parameters are the masters, rounded.
 // [Micikevicius18, section 3.1] Masters also exist when the optimizer is on the host and the
-// parameters are not. Otherwise AdamW updates the parameters themselves.
+// parameters are not. Otherwise rules update the parameters themselves.
 //
 // On several ranks a buffer may hold only this rank's shard of every unit, and it may be in host
 // memory.
@@ -66,14 +68,13 @@ class ModelState {
   void clear_gradients();
   // Returns the sum of the squares of the gradients that this rank owns. Synchronizes.
   double squared_norm();
-  // Updates all units. Asynchronous but for weights that Muon updates (below).
-  void update(const AdamWStep& adamw_step);
-  // Updates the weights of all units that are Muon's; without Muon there are none. It waits for the
-  // norm of each matrix. Collective over the ranks of Storages::muon.
-  void update_weights(const AdamWStep& adamw_step);
-  // Updates the part of one unit for which the optimizer has moments: all that is trained of it, or
-  // this rank's shard; with Muon, what update_weights() leaves. Asynchronous.
-  void update(const AdamWStep& adamw_step, size_t unit);
+  // Updates what the optimizer has state for: all that is trained, or this rank's shards. `norm` is
+  // the norm of the whole gradient, by which it is clipped. Rules that need whole matrices come
+  // first: that is collective over the ranks of Storages::muon, and waits. Then the others update
+  // all units at once, asynchronously; with `after_unit`, unit by unit, each followed by a call.
+  // Returns the learning rate.
+  using AfterUnit = std::function<void(size_t unit)>;
+  double update(double norm, const AfterUnit& after_unit = nullptr);
   // Sets the masters to the parameters, converted to the accumulation dtype, wherever this rank
   // holds both. REQUIRES: there are masters.
   void masters_from_parameters();
@@ -91,9 +92,9 @@ class ModelState {
   // Returns the slices of the parameters that this rank holds.
   std::vector<Slice> held() const { return held_slices(layout_, rank_, parameters); }
   // Returns the slices that this rank owns of one kind of tensors. The kind is kParam (the masters
-  // of parameters that have one), kGrad, kExpAvg or kExpAvgSq; other kinds have no slices.
+  // of parameters that have one), kGrad, or one that rules keep; other kinds have no slices.
   std::vector<Slice> slices(std::string_view kind) const;
-  // Returns the buffer that AdamW updates: the masters if there are any, else the parameters.
+  // Returns the buffer that is updated: the masters if there are any, else the parameters.
   TensorView updated_parameters() const;
   // Returns this rank's shard of a unit's part in the parameters.
   TensorView parameter_shard(size_t unit, UnitPart part = UnitPart::trained) const {
@@ -104,23 +105,23 @@ class ModelState {
     return shard_of(trained_, unit, rank_, buffer);
   }
 
-  // Return how many matrices Muon makes orthogonal on this rank in an update, and how many it has
-  // made so; 0 without it.
-  size_t num_at_home() const;
-  int64_t num_orthogonalized() const;
+  // Returns what this rank has computed with whole matrices.
+  MatrixWork matrix_work() const;
 
   const Layout& layout() const { return layout_; }
   Stream& stream() { return context_.stream; }
 
   Tensor parameters, gradients;
-  AdamW optimizer;
-  int64_t step = 0;  // the number of steps begun so far, which decides which data come next
+  const Rules rules;
+  OptimizerState optimizer;
+  int64_t step = 0;       // the number of steps begun so far, which decides which data come next
+  double loss_scale = 1;  // the factor by which gradients are too large; the update divides by it
 
  private:
-  // Returns what AdamW updates of a unit.
-  std::vector<AdamWTensors> adamw_tensors_of(size_t unit) const;
-  // Returns all that this rank updates of a unit; without second moments where Muon is.
-  AdamWTensors updated_tensors(size_t unit) const;
+  // Updates what some rules have of these units: those that need whole matrices, or the others.
+  void update(const UpdateStep& update_step, const std::vector<size_t>& units, bool by_matrices);
+  // Returns the part of a unit that this rank updates, without state.
+  UpdateTensors updated_tensors(size_t unit) const;
   // Returns the stream for work on this memory.
   Stream& stream_of(const TensorView& view);
   // Return what the optimizer has moments for of a unit: in the parameters, and in another buffer.
@@ -134,7 +135,7 @@ class ModelState {
   size_t rank_;
   Stream host_stream_{DeviceType::cpu};
   GradNorm grad_norm_;
-  std::unique_ptr<MuonState> muon_;  // null if AdamW updates all
+  std::unique_ptr<MuonState> muon_;  // null if no rule needs whole matrices
   Tensor staging_;  // host memory for one full tensor, used by initialize() and restore()
 };
 

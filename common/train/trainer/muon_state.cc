@@ -8,78 +8,6 @@
 namespace ladder {
 namespace {
 
-// Returns elements [first, first + count) of all but second moments.
-AdamWTensors rows_of(const AdamWTensors& all, size_t first, size_t count) {
-  const auto rows = [&](auto view) { return view.empty() ? view : view.rows(first, count); };
-  return {.param = rows(all.param),
-          .exp_avg = rows(all.exp_avg),
-          .exp_avg_sq = {},
-          .grad = rows(all.grad),
-          .copy = rows(all.copy)};
-}
-
-}  // namespace
-
-SecondMoments::SecondMoments(const OptimizerConfig& config, const Layout& layout, size_t rank,
-                             bool is_sharded)
-    : layout_(layout), rank_(rank) {
-  for (size_t unit = 0; unit < layout.units().size(); ++unit) {
-    const size_t begin = is_sharded ? shard_begin(layout, unit, rank) : layout.unit(unit).offset;
-    const size_t count =
-        is_sharded ? shard_elements(layout, unit) : layout.unit(unit).trained_elements;
-    for_parameters_in(layout, begin, begin + count,
-                      [&](const Parameter& parameter, size_t first, size_t from, size_t to) {
-                        if (is_muons(config, parameter)) return;
-                        ranges_.push_back({.parameter = &parameter,
-                                           .unit = unit,
-                                           .first = from - first,
-                                           .count = to - from,
-                                           .flat = from,
-                                           .within = from - begin,
-                                           .at = num_elements_});
-                        num_elements_ += to - from;
-                      });
-  }
-}
-
-std::vector<AdamWTensors> SecondMoments::adamw_tensors(size_t unit, const AdamWTensors& all,
-                                                       TensorView buffer) const {
-  std::vector<AdamWTensors> tensors;
-  for (const Range& range : ranges_) {
-    if (range.unit != unit) continue;
-    tensors.push_back(rows_of(all, range.within, range.count));
-    tensors.back().exp_avg_sq = buffer.rows(range.at, range.count);
-    tensors.back().decays = range.parameter->decays();
-  }
-  return tensors;
-}
-
-std::vector<Slice> SecondMoments::held(TensorView buffer) const {
-  std::vector<Slice> slices;
-  for (const Range& range : ranges_) {
-    slices.push_back({range.parameter, range.first, buffer.rows(range.at, range.count)});
-  }
-  return slices;
-}
-
-std::vector<Slice> SecondMoments::owned(TensorView buffer) const {
-  std::vector<Slice> slices;
-  for (const Range& range : ranges_) {
-    if (!range.parameter->counted) continue;
-    const FlatRange owned = owned_range(layout_, range.unit, rank_);
-    const size_t begin = shard_begin(layout_, range.unit, rank_) + owned.first;
-    const size_t from = std::max(begin, range.flat);
-    const size_t to = std::min(begin + owned.count, range.flat + range.count);
-    if (from >= to) continue;
-    const size_t skipped = from - range.flat;
-    slices.push_back(
-        {range.parameter, range.first + skipped, buffer.rows(range.at + skipped, to - from)});
-  }
-  return slices;
-}
-
-namespace {
-
 // Returns the weights that this rank makes orthogonal.
 std::vector<const Parameter*> weights_at_home(const auto& groups) {
   std::vector<const Parameter*> weights;
@@ -132,10 +60,8 @@ void copy_slice(Stream& stream, const Parameter& parameter, TensorView slice, Te
 MuonState::MuonState(const TrainerContext& context, const Layout& layout, size_t rank,
                      bool is_sharded, const MuonRanks& ranks)
     : layout_(layout),
-      rank_(rank),
-      is_sharded_(is_sharded),
       momentum_(context.config.optimizer.muon_momentum),
-      seconds_(context.config.optimizer, layout, rank, is_sharded),
+      weight_decay_(context.config.optimizer.weight_decay),
       groups_(groups_of(context.config.optimizer, layout, rank, is_sharded, ranks)),
       muon_(context.device_memory, context.config.optimizer, context.config.dtype,
             weights_at_home(groups_)) {
@@ -159,10 +85,10 @@ std::deque<MuonState::Group> MuonState::groups_of(const OptimizerConfig& config,
   return groups;
 }
 
-size_t MuonState::num_at_home() const {
+MatrixWork MuonState::work() const {
   size_t matrices = 0;
   for (const Group& group : groups_) matrices += group.homes.matrices_at(group.rank());
-  return matrices;
+  return {matrices, static_cast<size_t>(muon_.num_calls())};
 }
 
 void MuonState::allocate(const TrainerContext& context) {
@@ -191,16 +117,16 @@ void MuonState::allocate(const TrainerContext& context) {
   own_ = make(own), home_ = make(home), whole_ = make(whole), slice_ = make(slice);
 }
 
-void MuonState::update(Stream& stream, const PartOf& part_of, const AdamWStep& step) {
+void MuonState::update(Stream& stream, const Tensors& tensors, const UpdateStep& step) {
   for (const Group& group : groups_) {
     for (size_t round = 0; round < group.homes.num_rounds(); ++round) {
-      run_round(stream, group, round, part_of, step);
+      run_round(stream, group, round, tensors, step);
     }
   }
 }
 
-void MuonState::run_round(Stream& stream, const Group& group, size_t round, const PartOf& part_of,
-                          const AdamWStep& step) {
+void MuonState::run_round(Stream& stream, const Group& group, size_t round, const Tensors& tensors,
+                          const UpdateStep& step) {
   const MuonHomes& homes = group.homes;
   const size_t rank = group.rank();
   const PairCounts counts = counts_in(homes, round);
@@ -210,13 +136,13 @@ void MuonState::run_round(Stream& stream, const Group& group, size_t round, cons
       for (const HomedWeight* weight : homes.in_round(home, round)) {
         const WeightPart& part = weight->parts[rank];
         if (part.count == 0) continue;
-        body(own_part(part_of, *weight, part), own_.view().rows(begin, part.count));
+        body(own_part(tensors, *weight), own_.view().rows(begin, part.count));
         begin += part.count;
       }
     }
   };
-  for_own_parts([&](const AdamWTensors& part, TensorView blended) {
-    muon_blend(stream, blended, part.exp_avg, part.grad, momentum_, step.grad_scale);
+  for_own_parts([&](const UpdateTensors& part, TensorView blended) {
+    muon_blend(stream, blended, part.state[0], part.grad, momentum_, step.grad_scale);
   });
   const TensorView own = own_.view().rows(0, counts.sent(rank));
   const MuonHomes::Weights& at_home = homes.in_round(rank, round);
@@ -229,8 +155,9 @@ void MuonState::run_round(Stream& stream, const Group& group, size_t round, cons
     run_at_home(stream, at_home, parts, step.learning_rate);
     group.ranks->all_to_all(stream, own, parts, counts.reversed(), options).wait(stream);
   }
-  for_own_parts([&](const AdamWTensors& part, TensorView moved) {
-    muon_move(stream, part.param, part.copy, moved, step);
+  const double keep = 1 - step.learning_rate * weight_decay_;
+  for_own_parts([&](const UpdateTensors& part, TensorView moved) {
+    muon_move(stream, part.param, part.copy, moved, keep);
   });
 }
 
@@ -277,13 +204,11 @@ void MuonState::copy_parts(Stream& stream, const MuonHomes::Weights& weights, si
   }
 }
 
-AdamWTensors MuonState::own_part(const PartOf& part_of, const HomedWeight& weight,
-                                 const WeightPart& part) const {
-  const Unit& unit = layout_.unit(weight.unit);
-  const size_t begin = unit.offset + unit.parameters[weight.index].offset + part.first;
-  const size_t within =
-      begin - (is_sharded_ ? shard_begin(layout_, weight.unit, rank_) : unit.offset);
-  return rows_of(part_of(weight.unit), within, part.count);
+const UpdateTensors& MuonState::own_part(const Tensors& tensors, const HomedWeight& weight) const {
+  const Parameter& parameter = layout_.unit(weight.unit).parameters[weight.index];
+  const auto own = std::ranges::find(tensors, &parameter, &UpdateTensors::parameter);
+  check(own != tensors.end(), "MuonState: this rank has another part of a weight");
+  return *own;
 }
 
 }  // namespace ladder

@@ -2,6 +2,7 @@
 // holds.
 #include <map>
 
+#include "tests/common/model/flat_adamw.h"
 #include "tests/common/model/scratch_units.h"
 #include "tests/golden/golden_file.h"
 

@@ -27,7 +27,7 @@ struct Drawn {
     if (below(2) == 0) model = llama_like(model);
     model.ffn = 8 * (1 + below(40));
     num_ranks = 1 + below(9);
-    optimizer.kind = OptimizerKind::muon;
+    optimizer.name = "muon";
     layout.emplace(model, num_ranks);
     homes.emplace(optimizer, *layout, below(num_ranks),
                   MuonHomes::Group{.size = num_ranks, .has_shards = true});

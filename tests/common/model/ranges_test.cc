@@ -1,4 +1,4 @@
-// Ranges that a profiler sees: of every unit in every pass, AdamW and collectives. NVTX is there in
+// Ranges that a profiler sees: of every unit in every pass, and collectives. NVTX is there in
 // --config=cuda only, GPU or not; this program then is the profiler that listens.
 #include "kernels/runtime/range.h"
 
@@ -84,7 +84,7 @@ TEST_CASE("A range has a name of one or two words, cut after 63 characters") {
                {"outer", "inner part", ")", long_name + " pa", ")", long_name + "xxx", ")", ")"});
 }
 
-TEST_CASE("Units, passes, AdamW and collectives are ranges") {
+TEST_CASE("Units, passes and collectives are ranges") {
   const ModelConfig config = {
       .num_layers = 1, .num_heads = 1, .hidden = 16, .vocab_size = 17, .sequence_length = 4};
   TestModel model(config, DType::fp32, 1, 4);

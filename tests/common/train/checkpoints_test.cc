@@ -51,9 +51,9 @@ TEST_CASE("a checkpoint waits for the copies off the device, in the background t
   Checkpoints checkpoints(config, grid, job, {"01_single_gpu", ""}, corpus, vocabulary);
   checkpoints.prepare(host, stream, trainer);
   const auto set = [&](double value) {
-    for (const Tensor* tensor :
-         {&state.parameters, &state.optimizer.exp_avg, &state.optimizer.exp_avg_sq}) {
-      fill(stream, *tensor, value);
+    for (const TensorView buffer : {state.parameters.view(), state.optimizer.buffer(kExpAvg),
+                                    state.optimizer.buffer(kExpAvgSq)}) {
+      fill(stream, buffer, value);
     }
   };
   state.optimizer.num_updates = 1;

@@ -101,7 +101,7 @@ void run_step(Stream& stream, const Layout& layout, Communicator& ranks) {
   }
   for (Work& work : started) work.wait(stream);
   ranks.all_reduce(stream, all.rows(0, 1), {}).wait(stream);
-  const Range range(stream, "AdamW");
+  const Range range(stream, "update");
   compute_for(1e-4);
 }
 
@@ -142,7 +142,7 @@ TEST_CASE("a trace has every computation and every collective of both ranks, onc
         units.push_back(layout.unit(unit).name + " backward");
         operations.emplace_back("gradient all_reduce");
       }
-      units.emplace_back("AdamW");
+      units.emplace_back("update");
       operations.emplace_back("control all_reduce");
     }
     CHECK(computed == units);

@@ -15,6 +15,7 @@
 #include "common/train/run/outputs.h"
 #include "kernels/runtime/threads.h"
 #include "tests/catch.h"
+#include "tests/common/model/flat_adamw.h"
 
 namespace ladder {
 namespace {
@@ -40,7 +41,7 @@ struct Session {
     trainer->state().initialize();
   }
   void visit(std::string_view kind, const TensorSink& sink) {
-    full_tensors.visit(config.optimizer.kind, kind, trainer->state().slices(kind), stream, sink);
+    full_tensors.visit(config.optimizer, kind, trainer->state().slices(kind), stream, sink);
   }
   // "loss", "grad_norm" and every tensor, such as "grad.wte.weight".
   std::map<std::string, Values> state() {
@@ -176,8 +177,15 @@ std::vector<Values> gradients_written_out(const RunConfig& config, int num_steps
     model.classify(stream, activations, workspace, targets, 1.0 / 256);
     model.backward(stream, activations, workspace, TokenViews(tokens));
     const double grad_norm = std::sqrt(norm.squared_norm(stream, 0, grads));
-    adamw(stream, adamw_tensors(layout, 0, {flat[0], flat[1], flat[2], grads}),
-          adamw_step(config.optimizer, step, grad_norm));
+    const OptimizerConfig& optimizer = config.optimizer;
+    adamw(stream, testing::adamw_tensors(layout, 0, {flat[0], flat[1], flat[2], grads}),
+          {.learning_rate = learning_rate_at(optimizer, step),
+           .beta1 = optimizer.beta1,
+           .beta2 = optimizer.beta2,
+           .epsilon = optimizer.epsilon,
+           .weight_decay = optimizer.weight_decay,
+           .grad_scale = clip_factor(optimizer, grad_norm),
+           .step = step});
     const double* const elements = grads.view().as<double>();
     result.emplace_back(elements, elements + layout.num_parameters());
   }

@@ -22,7 +22,7 @@ TEST_CASE("lesson 01 on a device with Muon: the CPU's numbers") {
   const auto device = device_for_tests();
   if (!device) return;
   RunConfig config = equivalence_config(DType::fp64, 24);
-  config.optimizer.kind = OptimizerKind::muon;
+  config.optimizer.name = "muon";
   const Record oracle = record_oracle(config);
   Communicator alone(std::make_unique<OneRank>(*device));
   checked_run<SingleGpuTrainer>(oracle, on_device(config, *device), alone, nullptr);

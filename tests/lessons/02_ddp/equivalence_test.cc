@@ -17,7 +17,7 @@ TEST_CASE("the gradients, parameters and moments of lesson 01") {
 
 TEST_CASE("with Muon: lesson 01's numbers, memory and bytes as predicted") {
   const auto with_muon = [](RunConfig config) {
-    config.optimizer.kind = OptimizerKind::muon;
+    config.optimizer.name = "muon";
     return config;
   };
   const Record oracle = record_oracle(with_muon(equivalence_config(DType::fp64, 24)));

@@ -160,11 +160,11 @@ TEST_CASE("PowerSGD: the same draws on all ranks, others in each step, and with 
     ModelState& state = own.state();
     state.step = step;
     state.optimizer.num_updates = 1;
-    const auto set_to_one = [](const Tensor& tensor) {
-      std::fill_n(tensor.view().as<float>(), tensor.view().num_elements(), 1.0F);
+    const auto set_to_one = [](TensorView buffer) {
+      std::fill_n(buffer.as<float>(), buffer.num_elements(), 1.0F);
     };
     set_to_one(state.gradients);
-    set_to_one(state.optimizer.exp_avg);
+    set_to_one(state.optimizer.buffer(kExpAvg));
     PowerSgdSync sync(own.context(), state, own.buckets(), 2, false);
     sync.hooks();
     sync.wait();

@@ -12,7 +12,7 @@ using namespace testing;
 
 void check_all(DeviceType device, Communicator& all, MemorySource* memory) {
   RunConfig config = equivalence_config(DType::fp64, 3);
-  config.optimizer.kind = OptimizerKind::muon;
+  config.optimizer.name = "muon";
   const Record oracle = record_oracle(config);
   for (const char* homes : {"longest-first", "everywhere"}) {
     INFO(homes);

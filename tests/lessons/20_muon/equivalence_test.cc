@@ -32,7 +32,7 @@ TEST_CASE("lesson 01's numbers, memory and bytes as predicted, matrices x steps 
     require_as_predicted(record);
     session.trainer->step();
     const double calls =
-        sum_over(*groups.group, static_cast<double>(session.trainer->state().num_orthogonalized()));
+        sum_over(*groups.group, static_cast<double>(session.trainer->state().matrix_work().so_far));
     const size_t each = homes == std::string("everywhere") ? ranks : 1;
     CHECK(static_cast<size_t>(calls) == each * num_matrices(config));
     if (groups.group->rank() != 0) continue;
@@ -114,7 +114,7 @@ TEST_CASE("each weight has one home, and the longest has little more than the me
   const ModelConfig model = {
       .num_layers = 12, .num_heads = 12, .hidden = 768, .vocab_size = 50304, .sequence_length = 64};
   OptimizerConfig optimizer;
-  optimizer.kind = OptimizerKind::muon;
+  optimizer.name = "muon";
   for (size_t ranks : {1, 3, 4, 8, 64}) {
     const Layout layout(model, ranks);
     double longest[2] = {};

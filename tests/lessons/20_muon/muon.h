@@ -9,7 +9,7 @@
 namespace ladder::testing {
 
 inline RunConfig with_muon(RunConfig config) {
-  config.optimizer.kind = OptimizerKind::muon;
+  config.optimizer.name = "muon";
   return config;
 }
 
@@ -19,7 +19,7 @@ inline size_t num_matrices(const RunConfig& config) {
   const Layout layout(config.model, 1);
   for (const Unit& unit : layout.units()) {
     for (const Parameter& p : unit.parameters) {
-      if (!p.trainable || !is_muons(config.optimizer, p)) continue;
+      if (!p.trainable || !is_muons(p.matrix)) continue;
       matrices += muon_matrices(config.optimizer, p).size();
     }
   }

@@ -24,7 +24,7 @@ void require_muon(const Record& oracle, const RunConfig& config, size_t ranks,
   const Record record = require_predicted<T>(config, groups, flags);
   Session<T> session(config, *groups.group, &groups.node_memory, flags);
   session.trainer->step();
-  const auto own = static_cast<double>(session.trainer->state().num_orthogonalized());
+  const auto own = static_cast<double>(session.trainer->state().matrix_work().so_far);
   CHECK(sum_over(*groups.group, own) == static_cast<double>(each * num_matrices(config)));
   if (groups.group->rank() != 0) return;
   require_none(differences(oracle, record, bounds_for(config.dtype), config.optimizer));

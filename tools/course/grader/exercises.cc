@@ -37,9 +37,10 @@ std::vector<Check> single_gpu() {
       gradients(3, "gradients of four micro-batches", parts,
                 "Micro-batches are added up: gradients are set to zero once a step, before the "
                 "first one, and a token weighs the same in whichever micro-batch it is."),
-      update(2, "parameters, moments, loss and norm", parts,
-             "The norm is that of the summed gradient. next_step(norm) turns it into the numbers "
-             "of this update, and the step's number has to be right before any data is loaded."),
+      update(
+          2, "parameters, moments, loss and norm", parts,
+          "The norm is that of the summed gradient. update(norm) makes of it the numbers of this "
+          "update, and the step's number has to be right before any data is loaded."),
       bytes_held(2, parts, "Only one micro-batch at a time has activations."),
   };
 }
@@ -81,7 +82,7 @@ std::vector<Check> zero1() {
              "Units are padded so that every rank has a shard of the same size."),
       bytes_held(1, two, "The moments of other ranks' shards are never needed."),
       bytes_sent(2, two, "One all_gather of each unit's shards a step."),
-      overlap(2, two, "parameter all_gather", "AdamW",
+      overlap(2, two, "parameter all_gather", "update",
               "A unit's shards can travel while the next unit is updated: start all, wait for all "
               "at the end."),
   };

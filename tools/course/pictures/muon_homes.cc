@@ -52,7 +52,7 @@ void draw_homes(Svg& svg, double top, const OptimizerConfig& optimizer, const Mu
 
 std::string draw_muon_homes() {
   OptimizerConfig optimizer;
-  optimizer.kind = OptimizerKind::muon;
+  optimizer.name = "muon";
   const Layout layout(find_preset("gpt2").config, kRanks);
   const auto homes_by = [&](HomeChoice choice) {
     return MuonHomes::Group{.size = kRanks, .has_shards = true, .choice = choice};

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "common/io/text.h"
+#include "common/optimizer/rule.h"
 #include "common/train/report/timeline.h"
 #include "common/train/run/simulated_rank.h"
 #include "common/train/run/virtual_run.h"
@@ -41,8 +42,9 @@ FirstRank simulate_first_rank(const Program& program) {
     span.to -= begin;
     step.end = std::max(step.end, span.to);
     std::vector<StepSpan>& row = span.computes ? step.computes : step.communicates;
-    if (span.what == "AdamW") span.unit.clear();
-    const bool goes_on = !row.empty() && span.what == "AdamW" && row.back().what == "AdamW";
+    if (span.what == kUpdateRange) span.unit.clear();
+    const bool goes_on =
+        !row.empty() && span.what == kUpdateRange && row.back().what == kUpdateRange;
     if (goes_on) {
       row.back().to = span.to;
     } else {

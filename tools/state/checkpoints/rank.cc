@@ -5,6 +5,7 @@
 
 #include "common/checkpoint/overlap.h"
 #include "common/model/slices.h"
+#include "common/optimizer/rule.h"
 #include "common/pipeline/report.h"
 #include "common/train/report/report.h"
 #include "tools/state/checkpoints/consecutive.h"
@@ -134,7 +135,7 @@ std::map<std::string, StoredTensor> stored_tensors_of(const ModelConfig& model) 
   for (const UnitSpec& unit : describe(model).units) {
     for (const ParameterSpec& parameter : unit.parameters) {
       for (std::string_view kind : kStoredKinds) {
-        if (kind != kParam && !parameter.trainable) continue;
+        if (!keeps(OptimizerConfig(), kind, parameter)) continue;
         tensors[concat(kind, ".", parameter.name)] = {};
       }
     }

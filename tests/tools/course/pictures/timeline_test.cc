@@ -42,20 +42,20 @@ std::string trace_of(const std::vector<std::string>& events) {
 // Two steps of a model of one unit. In the second one rank 1 begins 100 us later.
 const std::string kTrace = trace_of({
     span(0, 0, "h.0 forward", 0, 50),
-    span(0, 0, "h.0 AdamW", 60, 10),
-    span(0, 0, "h.1 AdamW", 70, 10),  // the first step ends at 80
+    span(0, 0, "h.0 update", 60, 10),
+    span(0, 0, "h.1 update", 70, 10),  // the first step ends at 80
     span(0, 1, "parameter all_gather", 80, 20),
     span(0, 0, "h.0 forward", 100, 200),
     span(0, 0, "h.0 backward", 300, 400),
     span(0, 1, "gradient all_reduce", 500, 300),
     span(0, 2, "control all_reduce", 800, 10),
-    span(0, 0, "h.0 AdamW", 900, 40),
-    span(0, 0, "h.1 AdamW", 940, 40),
+    span(0, 0, "h.0 update", 900, 40),
+    span(0, 0, "h.1 update", 940, 40),
     span(0, 1, "gradient all_reduce", 980, 5),
     span(1, 0, "h.0 forward", 0, 50),
-    span(1, 0, "h.0 AdamW", 60, 10),
+    span(1, 0, "h.0 update", 60, 10),
     span(1, 0, "h.0 forward", 200, 200),
-    span(1, 0, "h.0 AdamW", 980, 100),
+    span(1, 0, "h.0 update", 980, 100),
 });
 
 TEST_CASE("a step is what lies between two updates, on one scale for all ranks") {
@@ -96,7 +96,7 @@ TEST_CASE("a simulated run lists the kernels of each unit, too: they are not dra
       span(0, 0, "layernorm_forward", 0, 10),
       span(0, 0, "matmul", 10, 40),
       span(0, 0, "fill", 50, 5),
-      span(0, 0, "h.0 AdamW", 60, 10),
+      span(0, 0, "h.0 update", 60, 10),
       span(0, 0, "adamw", 60, 10),
   });
   const std::string svg = timeline(with_kernels, 1);
@@ -111,8 +111,8 @@ TEST_CASE("every row has a name, and those without a span are not drawn") {
                                        span(0, 3, "adamw", 20, 50),
                                        span(0, 1, "tensor all_reduce", 0, 20),
                                        span(0, 2, "data all_reduce", 10, 20),
-                                       span(0, 0, "h.0 AdamW", 60, 10),
-                                       span(1, 0, "h.0 AdamW", 60, 10),
+                                       span(0, 0, "h.0 update", 60, 10),
+                                       span(1, 0, "h.0 update", 60, 10),
                                        span(1, 2, "data all_reduce", 10, 20),
                                    }),
                                    1);
@@ -135,7 +135,7 @@ TEST_CASE("every row has a name, and those without a span are not drawn") {
 TEST_CASE("no span is hidden by a border, be it as short as it may") {
   std::vector<std::string> events = {
       span(0, 0, "h.0 forward", 0, 10'000), span(0, 0, "wpe forward", 10'000, 1),
-      span(0, 0, "h.1 forward", 10'001, 9'999), span(0, 0, "h.0 AdamW", 30'000, 10'000)};
+      span(0, 0, "h.1 forward", 10'001, 9'999), span(0, 0, "h.0 update", 30'000, 10'000)};
   for (int i = 0; i < 1000; ++i) events.push_back(span(0, 1, "tensor all_reduce", 30.0 * i, 10));
   const std::string svg = timeline(trace_of(events), 1);
   std::istringstream lines(svg);
@@ -191,7 +191,7 @@ TEST_CASE("every kind of work and communication has a colour of its own, in ligh
         "embedding all_reduce", "copy"}) {
     add(1, name);
   }
-  add(0, "h.0 AdamW");
+  add(0, "h.0 update");
   const std::string svg = timeline(trace_of(events), 1);
   // A square of the legend, and its name.
   const std::regex entry(

@@ -428,7 +428,7 @@ TEST_CASE("20.1 is Muon::orthogonalize()") {
                                             .ranges = {},
                                             .matrix = {.count = 1}};
                Memory memory(DeviceType::cpu, "host", 0);
-               Muon muon(memory, {.kind = OptimizerKind::muon}, DType::fp64, {&parameter});
+               Muon muon(memory, {.name = "muon"}, DType::fp64, {&parameter});
                Doubles rows = a;
                rows.insert(rows.end(), b.begin(), b.end());
                const Array matrix(DType::fp64, {2, n}, rows);
