@@ -3,6 +3,7 @@
 #include "common/io/text.h"
 #include "common/model/description.h"
 #include "common/model/train_choice.h"
+#include "common/train/flags/flag_table.h"
 #include "common/train/flags/validators.h"
 #include "kernels/runtime/check.h"
 
@@ -21,9 +22,10 @@ void check_matrices(const ModelConfig& config) {
 
 }  // namespace
 
-void OptimizerFlags::add_to(CLI::App& app) {
+void OptimizerFlags::add_to(FlagTable& flags) {
+  flags.heading("Training");
   const auto add = [&](const char* name, auto& value, const char* text) {
-    return app.add_option(name, value, text)->group("Training");
+    return flags.add(name, value, text);
   };
   add("--optimizer", optimizer,
       "adamw, or muon: it makes the updates of the blocks' matrices orthogonal, and AdamW updates "
