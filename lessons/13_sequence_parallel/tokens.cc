@@ -5,7 +5,6 @@
 
 #include "common/model/slices.h"
 #include "common/train/flags/flag_table.h"
-#include "common/train/flags/validators.h"
 #include "kernels/elementwise.h"
 
 namespace ladder {

@@ -2,7 +2,6 @@
 
 #include "common/io/text.h"
 #include "common/train/flags/flag_table.h"
-#include "common/train/flags/validators.h"
 #include "common/train/program/prediction.h"
 
 namespace ladder {

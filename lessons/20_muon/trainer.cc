@@ -3,7 +3,6 @@
 #include <cmath>
 
 #include "common/train/flags/flag_table.h"
-#include "common/train/flags/validators.h"
 #include "common/train/trainer/replicas.h"
 #include "kernels/elementwise.h"
 #include "lessons/20_muon/homes_table.h"
