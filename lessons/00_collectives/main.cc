@@ -4,6 +4,7 @@
 #include "common/io/standard_streams.h"
 #include "common/train/flags/alike.h"
 #include "common/train/flags/command_line.h"
+#include "common/train/flags/flag_table.h"
 #include "common/train/flags/saved_flags.h"
 #include "common/train/trainer/guarded.h"
 #include "lessons/00_collectives/program.h"
@@ -17,7 +18,8 @@ int run_collectives(int argc, const char* const* argv) {
     require_same_program(job, kCollectivesLesson.name, argc, argv);
     CLI::App app(kCollectivesLesson.description, kCollectivesLesson.name);
     CollectiveFlags flags;
-    flags.add_to(app);
+    FlagTable table(app);
+    flags.add_to(table);
     app.footer(help_footer(kCollectivesLesson.name, 4));
     FlagsFile file;
     try {
@@ -30,7 +32,7 @@ int run_collectives(int argc, const char* const* argv) {
     check_apart({"--draw", flags.draw}, {"--config", file.path});
     check_apart({"--draw", flags.draw}, {kSaveFlag, saved_path(app)});
     if (job.rank() == 0) {
-      save_flags(app);
+      save_flags(table);
       print(file.note);
     }
     if (!flags.show.empty()) return show(job, flags);

@@ -8,6 +8,7 @@
 #include "common/io/file.h"
 #include "common/io/path.h"
 #include "common/io/standard_streams.h"
+#include "common/train/flags/flag_table.h"
 #include "common/train/flags/validators.h"
 #include "kernels/runtime/threads.h"
 #include "lessons/00_collectives/measure.h"
@@ -62,7 +63,7 @@ void print_on_first(const Job& job, const std::string& text) {
 
 }  // namespace
 
-void CollectiveFlags::add_to(CLI::App& app) {
+void CollectiveFlags::add_to(FlagTable& flags) {
   std::vector<std::string> collectives, algorithms;
   for (Collective c : kCollectives) collectives.emplace_back(name_of(c));
   for (Algorithm a : kAlgorithms) algorithms.emplace_back(name_of(a));
@@ -70,29 +71,30 @@ void CollectiveFlags::add_to(CLI::App& app) {
     collective =
         *std::ranges::find_if(kCollectives, [&](Collective c) { return name_of(c) == name; });
   };
-  app.add_option_function<std::string>(
-         "--collective", set_collective,
-         "all_reduce, reduce_scatter, all_gather, broadcast, reduce or all_to_all [all_reduce]")
-      ->check(one_of(collectives));
+  flags.add_function(
+      "--collective", set_collective,
+      "all_reduce, reduce_scatter, all_gather, broadcast, reduce or all_to_all [all_reduce]",
+      one_of(collectives));
   CLI::Option* const show_flag =
-      app.add_option("--show", show,
-                     "Print every exchange of this algorithm on four numbers a rank")
-          ->check(one_of(algorithms));
+      flags.add("--show", show, "Print every exchange of this algorithm on four numbers a rank",
+                one_of(algorithms));
   CLI::Option* const network_flag =
-      app.add_flag("--check-network", check_network,
-                   "Time 4 MiB between every two ranks, in both directions")
+      flags
+          .add("--check-network", check_network,
+               "Time 4 MiB between every two ranks, in both directions")
           ->excludes(show_flag);
-  app.add_option("--minimum-bandwidth", minimum_bandwidth,
-                 "GB/s that every two ranks must reach [0]")
-      ->check(real(0, 1e6))
+  flags
+      .add("--minimum-bandwidth", minimum_bandwidth, "GB/s that every two ranks must reach [0]",
+           real(0, 1e6))
       ->needs(network_flag);
   algorithms.insert(algorithms.end(), {"shared", "all"});
-  app.add_option("--algorithm", algorithm,
-                 "naive, ring, tree, halving, shared (the communicator's own) or all [all]")
-      ->check(one_of(algorithms))
+  flags
+      .add("--algorithm", algorithm,
+           "naive, ring, tree, halving, shared (the communicator's own) or all [all]",
+           one_of(algorithms))
       ->excludes(show_flag)
       ->excludes(network_flag);
-  app.add_option("--draw", draw, "File: times and fitted costs as SVG")
+  flags.add("--draw", draw, "File: times and fitted costs as SVG")
       ->excludes(show_flag)
       ->excludes(network_flag);
 }

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "common/comm/job.h"
-#include "common/io/cli11.h"
+#include "common/train/trainer/flag_value.h"
 #include "common/train/trainer/lesson_info.h"
 #include "lessons/00_collectives/plan.h"
 
@@ -20,7 +20,7 @@ struct CollectiveFlags {
   std::string draw = {};          // path of an SVG; empty = none
   bool check_network = false;
   double minimum_bandwidth = 0;  // GB/s
-  void add_to(CLI::App& app);
+  void add_to(FlagTable& flags);
 };
 
 // Each function does one of the program's jobs; rank 0 prints. They return false if a result is

@@ -11,7 +11,7 @@ namespace ladder {
 class SingleGpuTrainer final : public Trainer {
  public:
   struct Flags {
-    void add_to(CLI::App&) {}  // this lesson has only the common flags
+    void add_to(FlagTable&) {}  // this lesson has only the common flags
   };
   static constexpr Lesson<Flags> kLesson = {{.name = "01_single_gpu",
                                              .description = "Trains a model on one device.",

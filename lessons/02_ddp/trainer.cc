@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "common/train/flags/flag_table.h"
 #include "common/train/flags/validators.h"
 #include "common/train/trainer/replicas.h"
 #include "kernels/elementwise.h"
@@ -16,15 +17,13 @@ std::vector<Bucket> buckets_for(const Layout& layout, DType dtype, const DdpTrai
 
 }  // namespace
 
-void DdpTrainer::Flags::add_to(CLI::App& app) {
-  const char* const group = "Data parallel";
-  app.add_option("--bucket-bytes", bucket_bytes,
-                 "Gradients are reduced in buckets of at least this size, such as 25MiB [25MiB]")
-      ->transform(byte_size())
-      ->group(group);
-  app.add_flag("--no-overlap", no_overlap, "Reduce the buckets after backward, not beside it")
-      ->group(group);
-  app.add_flag("--naive", naive, "Reduce all gradients in one call after backward")->group(group);
+void DdpTrainer::Flags::add_to(FlagTable& flags) {
+  flags.heading("Data parallel");
+  flags.add("--bucket-bytes", bucket_bytes,
+            "Gradients are reduced in buckets of at least this size, such as 25MiB [25MiB]",
+            byte_size());
+  flags.add("--no-overlap", no_overlap, "Reduce the buckets after backward, not beside it");
+  flags.add("--naive", naive, "Reduce all gradients in one call after backward");
 }
 
 DdpTrainer::DdpTrainer(const TrainerContext& context, const Flags& flags)

@@ -16,7 +16,7 @@ class DdpTrainer final : public Trainer {
     size_t bucket_bytes = size_t{25} << 20;
     bool no_overlap = false;
     bool naive = false;  // true: one reduction of all gradients, after backward
-    void add_to(CLI::App& app);
+    void add_to(FlagTable& flags);
   };
   static constexpr Lesson<Flags> kLesson = {
       {.name = "02_ddp",

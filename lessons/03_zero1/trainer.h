@@ -14,7 +14,7 @@ class Zero1Trainer final : public Trainer {
  public:
   struct Flags {
     ZeroFlags zero = {.stage = 1};  // 0 is lesson 02, to compare with
-    void add_to(CLI::App& app) { zero.add_to(app, "ZeRO"); }
+    void add_to(FlagTable& flags) { zero.add_to(flags, "ZeRO"); }
   };
   static constexpr Lesson<Flags> kLesson = {
       {.name = "03_zero1",

@@ -1,5 +1,6 @@
 #include "lessons/03_zero1/zero_flags.h"
 
+#include "common/train/flags/flag_table.h"
 #include "common/train/flags/options.h"
 #include "common/train/flags/validators.h"
 #include "lessons/02_ddp/buckets.h"
@@ -7,16 +8,15 @@
 
 namespace ladder {
 
-void ZeroFlags::add_to(CLI::App& app, const char* group) {
-  app.add_option(
-         "--zero-stage", stage,
-         concat("What data-parallel ranks shard: 0 nothing, 1 the optimizer's state [", stage, "]"))
-      ->check(whole(0, 1))
-      ->group(group);
-  app.add_option("--bucket-bytes", bucket_bytes,
-                 "At stage 0 gradients are reduced in buckets of at least this size [25MiB]")
-      ->transform(byte_size())
-      ->group(group);
+void ZeroFlags::add_to(FlagTable& flags, const char* heading) {
+  flags.heading(heading);
+  flags.add(
+      "--zero-stage", stage,
+      concat("What data-parallel ranks shard: 0 nothing, 1 the optimizer's state [", stage, "]"),
+      whole(0, 1));
+  flags.add("--bucket-bytes", bucket_bytes,
+            "At stage 0 gradients are reduced in buckets of at least this size [25MiB]",
+            byte_size());
 }
 
 ModelState::Storages zero_storages(const ZeroFlags& flags, MemorySource* registered,

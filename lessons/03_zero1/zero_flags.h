@@ -4,7 +4,7 @@
 #include <memory>
 
 #include "common/comm/communicator.h"
-#include "common/io/cli11.h"
+#include "common/train/trainer/flag_value.h"
 #include "common/train/trainer/gradient_sync.h"
 #include "common/train/trainer/model_state.h"
 
@@ -14,7 +14,7 @@ struct ZeroFlags {
   size_t stage = 0;                        // 0: lesson 02's buckets; 1: lesson 03's shards
   size_t bucket_bytes = size_t{25} << 20;  // for stage 0
   // `group` is the heading of these flags in --help.
-  void add_to(CLI::App& app, const char* group);
+  void add_to(FlagTable& flags, const char* heading);
 };
 
 // Returns where the buffers of the state are. Peers sum gradients in place, and at stage 1 they

@@ -13,7 +13,7 @@ namespace ladder {
 class Zero2Trainer final : public Trainer {
  public:
   struct Flags {
-    void add_to(CLI::App&) {}
+    void add_to(FlagTable&) {}
   };
   static constexpr Lesson<Flags> kLesson = {
       {.name = "04_zero2",

@@ -2,23 +2,21 @@
 
 #include <algorithm>
 
+#include "common/train/flags/flag_table.h"
 #include "common/train/flags/validators.h"
 #include "common/train/trainer/ranks.h"
 #include "kernels/runtime/check.h"
 
 namespace ladder {
 
-void GatherOptions::add_to(CLI::App& app, const char* group) {
-  app.add_option("--prefetch", prefetch,
-                 "Units whose parameters are gathered ahead of the one in use [1]")
-      ->check(whole(0, 1000))
-      ->group(group);
-  app.add_flag("--keep-embedding", keep_embedding,
-               "Gather the token embedding once for embedding and classifier")
-      ->group(group);
-  app.add_flag("--no-reshard-after-forward{false}", reshard_after_forward,
-               "Keep every unit's parameters from forward to backward")
-      ->group(group);
+void GatherOptions::add_to(FlagTable& flags, const char* heading) {
+  flags.heading(heading);
+  flags.add("--prefetch", prefetch,
+            "Units whose parameters are gathered ahead of the one in use [1]", whole(0, 1000));
+  flags.add("--keep-embedding", keep_embedding,
+            "Gather the token embedding once for embedding and classifier");
+  flags.add("--no-reshard-after-forward{false}", reshard_after_forward,
+            "Keep every unit's parameters from forward to backward");
 }
 
 std::vector<UnitGatherer::Read> UnitGatherer::plan(const GatherOptions& options,

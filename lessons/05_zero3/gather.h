@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "common/comm/communicator.h"
-#include "common/io/cli11.h"
 #include "common/model/hooks.h"
+#include "common/train/trainer/flag_value.h"
 #include "common/train/trainer/model_state.h"
 
 namespace ladder {
@@ -14,7 +14,7 @@ struct GatherOptions {
   size_t prefetch = 1;          // units that are gathered ahead of the one in use
   bool keep_embedding = false;  // true: the token embedding stays until the classifier uses it
   bool reshard_after_forward = true;  // false: every unit stays from forward to backward
-  void add_to(CLI::App& app, const char* group);
+  void add_to(FlagTable& flags, const char* heading);
 };
 
 // UnitGatherer gathers each unit's parameters from all ranks' shards just before the model uses

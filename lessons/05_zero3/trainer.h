@@ -15,7 +15,7 @@ class Zero3Trainer final : public Trainer {
  public:
   struct Flags {
     GatherOptions gather;
-    void add_to(CLI::App& app) { gather.add_to(app, "ZeRO-3"); }
+    void add_to(FlagTable& flags) { gather.add_to(flags, "ZeRO-3"); }
   };
   static constexpr Lesson<Flags> kLesson = {
       {.name = "05_zero3",

@@ -1,8 +1,8 @@
 #include "lessons/06_offload/trainer.h"
 
-#include <CLI/CLI.hpp>
 #include <cmath>
 
+#include "common/train/flags/flag_table.h"
 #include "common/train/trainer/replicas.h"
 #include "lessons/03_zero1/shards.h"
 #include "lessons/06_offload/host_parameters.h"
@@ -42,18 +42,16 @@ bool parse_offload(const std::string& what) {
 
 }  // namespace
 
-void OffloadTrainer::Flags::add_to(CLI::App& app) {
-  const char* const group = "Offload";
-  app.add_option("--zero-stage", zero_stage, "2 or 3: shard gradients, or parameters too [2]")
-      ->check(CLI::IsMember({2, 3}))
-      ->group(group);
-  app.add_option_function<std::string>(
-         "--offload", [this](const std::string& what) { offload_parameters = parse_offload(what); },
-         "What lies on the host: optimizer; or, with --zero-stage 3, optimizer,parameters "
-         "[optimizer]")
-      ->group(group);
-  gather.add_to(app, group);
-  app.final_callback([this] {
+void OffloadTrainer::Flags::add_to(FlagTable& flags) {
+  flags.heading("Offload");
+  flags.add("--zero-stage", zero_stage, "2 or 3: shard gradients, or parameters too [2]",
+            CLI::IsMember({2, 3}));
+  flags.add_function(
+      "--offload", [this](const std::string& what) { offload_parameters = parse_offload(what); },
+      "What lies on the host: optimizer; or, with --zero-stage 3, optimizer,parameters "
+      "[optimizer]");
+  gather.add_to(flags, "Offload");
+  flags.app().final_callback([this] {
     if (offload_parameters && zero_stage != 3) {
       throw CLI::ValidationError("--offload optimizer,parameters",
                                  "needs --zero-stage 3: with stage 2 every rank uses all "

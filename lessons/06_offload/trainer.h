@@ -20,7 +20,7 @@ class OffloadTrainer final : public Trainer {
     int zero_stage = 2;
     bool offload_parameters = false;
     GatherOptions gather;  // for stage 3
-    void add_to(CLI::App& app);
+    void add_to(FlagTable& flags);
   };
   static constexpr Lesson<Flags> kLesson = {{"06_offload",
                                              "Trains a model with the optimizer, and if wanted the "

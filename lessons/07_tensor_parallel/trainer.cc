@@ -2,17 +2,18 @@
 
 #include <cmath>
 
+#include "common/train/flags/flag_table.h"
 #include "common/train/flags/validators.h"
 #include "common/train/trainer/replicas.h"
 #include "kernels/elementwise.h"
 
 namespace ladder {
 
-void TensorParallelTrainer::Flags::add_to(CLI::App& app) {
-  app.add_option("--tensor-parallel-size", tensor_parallel_size,
-                 "Ranks that split every large weight [all]")
-      ->check(whole(1, 1'000'000))
-      ->group("Tensor parallel");
+void TensorParallelTrainer::Flags::add_to(FlagTable& flags) {
+  flags.heading("Tensor parallel");
+  flags.add("--tensor-parallel-size", tensor_parallel_size,
+            "Ranks that split every large weight [all]", whole(1, 1'000'000),
+            {.compared = ComparedBy::layout});
 }
 
 ProcessGrid TensorParallelTrainer::arrange(const Flags& flags, size_t num_ranks, size_t rank) {

@@ -17,7 +17,7 @@ class TensorParallelTrainer final : public Trainer {
  public:
   struct Flags {
     size_t tensor_parallel_size = 0;  // 0 = all ranks
-    void add_to(CLI::App& app);
+    void add_to(FlagTable& flags);
   };
 
   static ProcessGrid arrange(const Flags& flags, size_t num_ranks, size_t rank);

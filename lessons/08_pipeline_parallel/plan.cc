@@ -1,26 +1,24 @@
 #include "lessons/08_pipeline_parallel/plan.h"
 
 #include "common/schedule/cut.h"
+#include "common/train/flags/flag_table.h"
 #include "common/train/flags/validators.h"
 
 namespace ladder {
 
-void PipelineFlags::add_to(CLI::App& app) {
-  const char* const group = "Pipeline parallel";
-  app.add_option("--pipeline-parallel-size", pipeline_parallel_size, "Stages of the pipeline")
-      ->check(whole(1, 1'000'000))
-      ->group(group);
+void PipelineFlags::add_to(FlagTable& flags) {
+  flags.heading("Pipeline parallel");
+  flags.add("--pipeline-parallel-size", pipeline_parallel_size, "Stages of the pipeline",
+            whole(1, 1'000'000), {.compared = ComparedBy::layout});
   const auto set_schedule = [this](const std::string& name) {
     using enum ScheduleKind;
     schedule = name == "naive" ? naive : name == "gpipe" ? gpipe : one_f_one_b;
   };
-  app.add_option_function<std::string>("--schedule", set_schedule, "naive, gpipe or 1f1b [1f1b]")
-      ->check(CLI::IsMember({"naive", "gpipe", "1f1b"}).description(""))
-      ->group(group);
-  add_whole_list(app, "--stage-layers", stage_layers,
-                 "Blocks of each stage, such as 5,3,3,1 [so that the longest stage is short]", 0,
-                 10'000)
-      ->group(group);
+  flags.add_function("--schedule", set_schedule, "naive, gpipe or 1f1b [1f1b]",
+                     CLI::IsMember({"naive", "gpipe", "1f1b"}).description(""));
+  flags.add_whole_list("--stage-layers", stage_layers,
+                       "Blocks of each stage, such as 5,3,3,1 [so that the longest stage is short]",
+                       0, 10'000);
 }
 
 std::shared_ptr<const PipelinePlan> plan_pipeline(const RunConfig& config, const ProcessGrid& grid,

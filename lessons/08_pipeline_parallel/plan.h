@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "common/grid/process_grid.h"
-#include "common/io/cli11.h"
 #include "common/pipeline/plan.h"
+#include "common/train/trainer/flag_value.h"
 #include "lessons/08_pipeline_parallel/schedules.h"
 
 namespace ladder {
@@ -15,7 +15,7 @@ struct PipelineFlags {
   size_t pipeline_parallel_size = 0;  // 0: the lesson's default
   ScheduleKind schedule = ScheduleKind::one_f_one_b;
   std::vector<size_t> stage_layers = {};  // transformer blocks of each stage; empty: cut by cost
-  void add_to(CLI::App& app);
+  void add_to(FlagTable& flags);
 };
 
 // Plans the pipeline. Throws UserError if the model cannot be cut in this way.

@@ -2,32 +2,31 @@
 
 #include <algorithm>
 
+#include "common/train/flags/flag_table.h"
 #include "common/train/flags/validators.h"
 
 namespace ladder {
 
-void ThreeDFlags::add_to(CLI::App& app) {
-  const char* const group = "3D parallel";
-  app.add_option("--tensor-parallel-size", tensor_parallel_size,
-                 "Ranks that split every large weight [1]")
-      ->check(whole(1, 1'000'000))
-      ->group(group);
-  app.add_flag("--sequence-parallel", sequence_parallel,
-               "These ranks also split the tokens where they do not split weights")
-      ->group(group);
-  app.add_flag("--scatter-messages", scatter_messages,
-               "These ranks send a part each of what goes to another stage")
-      ->group(group);
-  app.add_option("--no-overlap", no_overlap,
-                 "Axes that communicate while nothing computes: data, tensor, or both with a comma")
+void ThreeDFlags::add_to(FlagTable& flags) {
+  const char* const heading = "3D parallel";
+  flags.heading(heading);
+  flags.add("--tensor-parallel-size", tensor_parallel_size,
+            "Ranks that split every large weight [1]", whole(1, 1'000'000),
+            {.compared = ComparedBy::layout});
+  flags.add("--sequence-parallel", sequence_parallel,
+            "These ranks also split the tokens where they do not split weights");
+  flags.add("--scatter-messages", scatter_messages,
+            "These ranks send a part each of what goes to another stage");
+  flags
+      .add("--no-overlap", no_overlap,
+           "Axes that communicate while nothing computes: data, tensor, or both with a comma")
       ->delimiter(',')
       ->check(CLI::IsMember({"data", "tensor"}).description(""))
-      ->type_name("AXIS,...")
-      ->group(group);
-  context.add_to(app, group, "1");
-  zero.add_to(app, group);
-  reduce.add_to(app, group);
-  pipeline.add_to(app);
+      ->type_name("AXIS,...");
+  context.add_to(flags, "1");
+  zero.add_to(flags, heading);
+  reduce.add_to(flags);
+  pipeline.add_to(flags);
 }
 
 bool ThreeDFlags::overlaps(Axis axis) const {

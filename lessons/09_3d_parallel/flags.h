@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "common/io/cli11.h"
+#include "common/train/trainer/flag_value.h"
 #include "lessons/10_mixed_precision/reduced_sync.h"
 #include "lessons/14_context_parallel/context_share.h"
 #include "lessons/16_pipeline_schedules/plan.h"
@@ -21,7 +21,7 @@ struct ThreeDFlags {
   ZeroFlags zero = {};
   ReduceFlags reduce = {};
 
-  void add_to(CLI::App& app);
+  void add_to(FlagTable& flags);
   // Returns whether communication along the axis runs beside computation.
   bool overlaps(Axis axis) const;
   // Returns the grid of so many ranks as one of them sees it. Throws UserError if they make none,

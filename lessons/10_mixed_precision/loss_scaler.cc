@@ -2,25 +2,24 @@
 
 #include <algorithm>
 
+#include "common/train/flags/flag_table.h"
 #include "common/train/flags/validators.h"
 #include "kernels/runtime/check.h"
 
 namespace ladder {
 
-void LossScaleFlags::add_to(CLI::App& app) {
-  const auto add = [&](const char* name, auto& value, const char* text) {
-    return app.add_option(name, value, text)->group("Loss scale");
-  };
-  add("--loss-scale", loss_scale, "Fixed; 0 = dynamic for fp16, 1 for other dtypes [0]")
-      ->check(real(0, 0x1p100));
-  add("--initial-scale", initial_scale, "Of a dynamic scale, to begin with [65536]")
-      ->check(real(0, 0x1p100, true));
-  add("--loss-scale-window", window, "Steps without overflow until it doubles [1000]")
-      ->check(whole(1, 1'000'000'000));
-  add("--hysteresis", hysteresis, "Overflows since it last doubled until it halves [2]")
-      ->check(whole(1, 1'000'000'000));
-  add("--min-loss-scale", min_loss_scale, "It never becomes smaller than this [1]")
-      ->check(real(0, 0x1p100, true));
+void LossScaleFlags::add_to(FlagTable& flags) {
+  flags.heading("Loss scale");
+  flags.add("--loss-scale", loss_scale, "Fixed; 0 = dynamic for fp16, 1 for other dtypes [0]",
+            real(0, 0x1p100));
+  flags.add("--initial-scale", initial_scale, "Of a dynamic scale, to begin with [65536]",
+            real(0, 0x1p100, true));
+  flags.add("--loss-scale-window", window, "Steps without overflow until it doubles [1000]",
+            whole(1, 1'000'000'000));
+  flags.add("--hysteresis", hysteresis, "Overflows since it last doubled until it halves [2]",
+            whole(1, 1'000'000'000));
+  flags.add("--min-loss-scale", min_loss_scale, "It never becomes smaller than this [1]",
+            real(0, 0x1p100, true));
 }
 
 void LossScaleFlags::check() const {

@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "common/io/cli11.h"
 #include "common/model/slices.h"
+#include "common/train/trainer/flag_value.h"
 
 namespace ladder {
 
@@ -15,7 +15,7 @@ struct LossScaleFlags {
   int64_t window = 1000;         // it doubles after so many steps without overflow
   int64_t hysteresis = 2;  // it halves at this overflow since it last doubled, and each later one
   double min_loss_scale = 1;
-  void add_to(CLI::App& app);
+  void add_to(FlagTable& flags);
   // Throws UserError unless the flags fit each other.
   void check() const;
 };

@@ -1,20 +1,17 @@
 #include "lessons/10_mixed_precision/reduced_sync.h"
 
-#include <CLI/CLI.hpp>
-
+#include "common/train/flags/flag_table.h"
 #include "common/train/trainer/ranks.h"
 #include "kernels/elementwise.h"
 
 namespace ladder {
 
-void ReduceFlags::add_to(CLI::App& app, const char* group) {
+void ReduceFlags::add_to(FlagTable& flags) {
   const auto set = [this](const std::string& name) {
     dtype = name == "fp32" ? DType::fp32 : name == "bf16" ? DType::bf16 : DType::fp16;
   };
-  app.add_option_function<std::string>("--reduce-dtype", set,
-                                       "Of gradients between ranks: fp32, bf16 or fp16 [fp32]")
-      ->check(CLI::IsMember({"fp32", "bf16", "fp16"}).description(""))
-      ->group(group);
+  flags.add_function("--reduce-dtype", set, "Of gradients between ranks: fp32, bf16 or fp16 [fp32]",
+                     CLI::IsMember({"fp32", "bf16", "fp16"}).description(""));
 }
 
 DType ReduceFlags::of(const RunConfig& config) const {

@@ -5,7 +5,7 @@
 #include <optional>
 #include <vector>
 
-#include "common/io/cli11.h"
+#include "common/train/trainer/flag_value.h"
 #include "lessons/03_zero1/zero_flags.h"
 
 namespace ladder {
@@ -14,7 +14,7 @@ namespace ladder {
 struct ReduceFlags {
   std::optional<DType> dtype = {};  // fp32, bf16 or fp16; nothing: the gradients' own dtype
   // `group` is the heading of the flag in --help.
-  void add_to(CLI::App& app, const char* group);
+  void add_to(FlagTable& flags);
   // Returns the dtype for a run. Throws UserError if an fp64 run asks for another one: fp64 runs
   // are for comparing lessons, and must round nothing.
   DType of(const RunConfig& config) const;

@@ -1,20 +1,19 @@
 #include "lessons/10_mixed_precision/trainer.h"
 
-#include <CLI/CLI.hpp>
 #include <cmath>
 
+#include "common/train/flags/flag_table.h"
 #include "common/train/trainer/replicas.h"
 #include "kernels/elementwise.h"
 
 namespace ladder {
-void MixedPrecisionTrainer::Flags::add_to(CLI::App& app) {
-  const char* const group = "Mixed precision";
-  reduce.add_to(app, group);
-  app.add_flag("--no-master-weights", no_master_weights,
-               "Round the masters to --dtype after every update: what a model without them learns")
-      ->group(group);
-  zero.add_to(app, group);
-  scale.add_to(app);
+void MixedPrecisionTrainer::Flags::add_to(FlagTable& flags) {
+  flags.heading("Mixed precision");
+  reduce.add_to(flags);
+  flags.add("--no-master-weights", no_master_weights,
+            "Round the masters to --dtype after every update: what a model without them learns");
+  zero.add_to(flags, "Mixed precision");
+  scale.add_to(flags);
 }
 
 MixedPrecisionTrainer::MixedPrecisionTrainer(const TrainerContext& context, const Flags& flags)

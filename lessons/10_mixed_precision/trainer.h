@@ -22,7 +22,7 @@ class MixedPrecisionTrainer final : public Trainer {
     ZeroFlags zero = {};
     ReduceFlags reduce = {};
     bool no_master_weights = false;
-    void add_to(CLI::App& app);
+    void add_to(FlagTable& flags);
   };
   static constexpr Lesson<Flags> kLesson = {
       {"10_mixed_precision", "Trains a model in bf16 or fp16, with fp32 where it matters.",

@@ -1,5 +1,6 @@
 #include "lessons/11_activation_checkpointing/trainer.h"
 
+#include "common/train/flags/flag_table.h"
 #include "common/train/flags/validators.h"
 #include "common/train/report/report.h"
 
@@ -40,12 +41,12 @@ RunConfig with_mode(RunConfig config, const RecomputeMode& mode) {
 
 }  // namespace
 
-void CheckpointingTrainer::Flags::add_to(CLI::App& app) {
-  app.add_option(kFlag, activation_memory,
-                 "Bytes that activations may take, such as 40MiB: what is dropped is chosen so "
-                 "that backward computes little again [what --recompute says]")
-      ->transform(byte_size())
-      ->group("Memory");
+void CheckpointingTrainer::Flags::add_to(FlagTable& flags) {
+  flags.heading("Memory", ComparedBy::nothing);
+  flags.add(kFlag, activation_memory,
+            "Bytes that activations may take, such as 40MiB: what is dropped is chosen so "
+            "that backward computes little again [what --recompute says]",
+            byte_size());
 }
 
 std::string CheckpointingTrainer::describe(const Flags& flags, const RunConfig& config,

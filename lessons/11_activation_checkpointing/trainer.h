@@ -15,7 +15,7 @@ class CheckpointingTrainer final : public Trainer {
  public:
   struct Flags {
     size_t activation_memory = 0;  // bytes; 0: what --recompute says
-    void add_to(CLI::App& app);
+    void add_to(FlagTable& flags);
   };
 
   // Returns lines for the header that say what is kept and what is dropped.

@@ -1,5 +1,6 @@
 #include "lessons/12_gradient_compression/compression_flags.h"
 
+#include "common/train/flags/flag_table.h"
 #include "common/train/flags/validators.h"
 #include "kernels/runtime/check.h"
 
@@ -21,30 +22,24 @@ CLI::Validator whole_words() {
 
 }  // namespace
 
-void CompressionFlags::add_to(CLI::App& app) {
-  const char* const group = "Compression";
-  app.add_option("--compression", compression,
-                 "Of gradients between ranks: none, fp16, bf16, fp8-e4m3, fp8-e5m2, int8, 1bit, "
-                 "powersgd [none]")
-      ->check(CLI::IsMember(
-                  {"none", "fp16", "bf16", "fp8-e4m3", "fp8-e5m2", "int8", "1bit", "powersgd"})
-                  .description(""))
-      ->group(group);
-  app.add_flag("--error-feedback", error_feedback,
-               "Keep what compression leaves out, and send it with the next step; powersgd always "
-               "does")
-      ->group(group);
-  app.add_option("--block-size", block_size,
-                 "Elements that share a scale, a multiple of 32; for 8 bits and 1 bit [256]")
-      ->check(whole_words())
-      ->group(group);
-  app.add_flag("--stochastic-rounding", stochastic_rounding,
-               "Round up or down by chance, right on average; for 8 bits")
-      ->group(group);
-  app.add_option("--powersgd-rank", powersgd_rank,
-                 "Columns of the thin matrices that powersgd sends [4]")
-      ->check(whole(1, 1024))
-      ->group(group);
+void CompressionFlags::add_to(FlagTable& flags) {
+  flags.heading("Compression");
+  flags.add(
+      "--compression", compression,
+      "Of gradients between ranks: none, fp16, bf16, fp8-e4m3, fp8-e5m2, int8, 1bit, "
+      "powersgd [none]",
+      CLI::IsMember({"none", "fp16", "bf16", "fp8-e4m3", "fp8-e5m2", "int8", "1bit", "powersgd"})
+          .description(""));
+  flags.add("--error-feedback", error_feedback,
+            "Keep what compression leaves out, and send it with the next step; powersgd always "
+            "does");
+  flags.add("--block-size", block_size,
+            "Elements that share a scale, a multiple of 32; for 8 bits and 1 bit [256]",
+            whole_words());
+  flags.add("--stochastic-rounding", stochastic_rounding,
+            "Round up or down by chance, right on average; for 8 bits");
+  flags.add("--powersgd-rank", powersgd_rank,
+            "Columns of the thin matrices that powersgd sends [4]", whole(1, 1024));
 }
 
 Codec CompressionFlags::codec() const {

@@ -4,7 +4,7 @@
 #include <optional>
 #include <string>
 
-#include "common/io/cli11.h"
+#include "common/train/trainer/flag_value.h"
 #include "kernels/codec.h"
 
 namespace ladder {
@@ -20,7 +20,7 @@ struct CompressionFlags {
   bool is_none() const { return compression == "none"; }
   size_t rank() const { return powersgd_rank.value_or(4); }
 
-  void add_to(CLI::App& app);
+  void add_to(FlagTable& flags);
   // Throws UserError if the flags do not go together.
   void check() const;
   // REQUIRES: the compression is that of a codec.

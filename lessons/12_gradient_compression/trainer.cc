@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "common/train/flags/flag_table.h"
 #include "common/train/flags/validators.h"
 #include "common/train/trainer/replicas.h"
 #include "kernels/elementwise.h"
@@ -10,16 +11,14 @@
 
 namespace ladder {
 
-void CompressionTrainer::Flags::add_to(CLI::App& app) {
-  compression.add_to(app);
-  const char* const group = "Data parallel";
-  app.add_option("--bucket-bytes", bucket_bytes,
-                 "Gradients are summed in buckets of at least this size, before compression "
-                 "[25MiB]")
-      ->transform(byte_size())
-      ->group(group);
-  app.add_flag("--no-overlap", no_overlap, "Sum the buckets after backward, not beside it")
-      ->group(group);
+void CompressionTrainer::Flags::add_to(FlagTable& flags) {
+  compression.add_to(flags);
+  flags.heading("Data parallel");
+  flags.add("--bucket-bytes", bucket_bytes,
+            "Gradients are summed in buckets of at least this size, before compression "
+            "[25MiB]",
+            byte_size());
+  flags.add("--no-overlap", no_overlap, "Sum the buckets after backward, not beside it");
 }
 
 CompressionTrainer::CompressionTrainer(const TrainerContext& context, const Flags& flags)

@@ -19,7 +19,7 @@ class CompressionTrainer final : public Trainer {
     CompressionFlags compression = {};
     size_t bucket_bytes = size_t{25} << 20;
     bool no_overlap = false;
-    void add_to(CLI::App& app);
+    void add_to(FlagTable& flags);
   };
   static constexpr Lesson<Flags> kLesson = {
       {"12_gradient_compression",

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "common/model/slices.h"
-#include "common/train/flags/validators.h"
+#include "common/train/flags/flag_table.h"
 #include "kernels/elementwise.h"
 
 namespace ladder {
@@ -49,12 +49,12 @@ ConstTensorView arrived(Stream& stream, TensorParallel::Pending pending) {
 
 }  // namespace
 
-void TokenFlags::add_to(CLI::App& app, const char* group) {
-  app.add_option("--gathered", gathered,
-                 "The gathered inputs of split layers: again = gather them again in backward, keep "
-                 "= keep them [again]")
-      ->check(CLI::IsMember({"again", "keep"}))
-      ->group(group);
+void TokenFlags::add_to(FlagTable& flags) {
+  flags.heading("Sequence parallel");
+  flags.add("--gathered", gathered,
+            "The gathered inputs of split layers: again = gather them again in backward, keep "
+            "= keep them [again]",
+            CLI::IsMember({"again", "keep"}));
 }
 
 void check_tokens(const RunConfig& config, size_t tensor_size, const TokenFlags& flags) {

@@ -5,9 +5,9 @@
 #include <string>
 
 #include "common/comm/grid_groups.h"
-#include "common/io/cli11.h"
 #include "common/model/layout.h"
 #include "common/model/tensor_parallel.h"
+#include "common/train/trainer/flag_value.h"
 #include "common/train/trainer/trainer.h"
 
 namespace ladder {
@@ -18,7 +18,7 @@ struct TokenFlags {
   // them once more in backward, "keep" keeps them until then.
   std::string gathered = "again";
   bool keeps() const { return gathered == "keep"; }
-  void add_to(CLI::App& app, const char* group);
+  void add_to(FlagTable& flags);
 };
 
 // Throws UserError unless each of so many ranks gets a row of a micro-batch (row_split.h). Also

@@ -20,9 +20,9 @@ Layout layout_of(const RunConfig& config, const ProcessGrid& grid, const TokenFl
 
 }  // namespace
 
-void SequenceParallelTrainer::Flags::add_to(CLI::App& app) {
-  tensor.add_to(app);
-  tokens.add_to(app, "Sequence parallel");
+void SequenceParallelTrainer::Flags::add_to(FlagTable& flags) {
+  tensor.add_to(flags);
+  tokens.add_to(flags);
 }
 
 SequenceParallelTrainer::SequenceParallelTrainer(const TrainerContext& context, const Flags& flags)

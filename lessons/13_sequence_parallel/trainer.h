@@ -20,7 +20,7 @@ class SequenceParallelTrainer final : public Trainer {
   struct Flags {
     TensorParallelTrainer::Flags tensor;
     TokenFlags tokens;
-    void add_to(CLI::App& app);
+    void add_to(FlagTable& flags);
   };
 
   static ProcessGrid arrange(const Flags& flags, size_t num_ranks, size_t rank) {

@@ -2,36 +2,33 @@
 
 #include <numeric>
 
+#include "common/train/flags/flag_table.h"
 #include "common/train/flags/validators.h"
 
 namespace ladder {
 
-void ContextFlags::add_to(CLI::App& app, const char* group, const char* default_size) {
-  app.add_option("--context-parallel-size", size,
-                 concat("Ranks that share each sequence [", default_size, "]"))
-      ->check(whole(1, 1'000'000))
-      ->group(group);
+void ContextFlags::add_to(FlagTable& flags, const char* default_size) {
+  flags.add("--context-parallel-size", size,
+            concat("Ranks that share each sequence [", default_size, "]"), whole(1, 1'000'000),
+            {.compared = ComparedBy::layout});
   const auto set_slices = [this](const std::string& name) {
     slices = name == "zigzag" ? Slicing::zigzag : Slicing::contiguous;
   };
-  app.add_option_function<std::string>(
-         "--slices", set_slices,
-         "Of a rank: contiguous (one slice) or zigzag (an early and a "
-         "late one) [zigzag]")
-      ->check(CLI::IsMember({"contiguous", "zigzag"}).description(""))
-      ->group(group);
+  flags.add_function("--slices", set_slices,
+                     "Of a rank: contiguous (one slice) or zigzag (an early and a "
+                     "late one) [zigzag]",
+                     CLI::IsMember({"contiguous", "zigzag"}).description(""));
 }
 
-void ContextFlags::add_attention_to(CLI::App& app, const char* group) {
+void ContextFlags::add_attention_to(FlagTable& flags) {
   const auto set_attention = [this](const std::string& name) {
     attention = name == "ring" ? Method::ring : Method::ulysses;
   };
-  app.add_option_function<std::string>(
-         "--attention", set_attention,
-         "How attention sees other ranks' tokens: ring or ulysses (all tokens of some heads, with "
-         "contiguous slices unless --slices says otherwise) [ring]")
-      ->check(CLI::IsMember({"ring", "ulysses"}).description(""))
-      ->group(group);
+  flags.add_function(
+      "--attention", set_attention,
+      "How attention sees other ranks' tokens: ring or ulysses (all tokens of some heads, with "
+      "contiguous slices unless --slices says otherwise) [ring]",
+      CLI::IsMember({"ring", "ulysses"}).description(""));
 }
 
 SlicePlan ContextFlags::plan(const RunConfig& config, const ProcessGrid& grid) const {

@@ -4,7 +4,7 @@
 #include <memory>
 #include <optional>
 
-#include "common/io/cli11.h"
+#include "common/train/trainer/flag_value.h"
 #include "common/train/trainer/micro_batch.h"
 #include "common/train/trainer/ranks.h"
 #include "lessons/14_context_parallel/ring.h"
@@ -23,9 +23,9 @@ struct ContextFlags {
   // Ulysses, whose ranks have that anyway, because it needs half as many copies.
   std::optional<Slicing> slices = {};
   // `group` is the heading of these flags in --help, `default_size` what it says of the size.
-  void add_to(CLI::App& app, const char* group, const char* default_size);
+  void add_to(FlagTable& flags, const char* default_size);
   // Adds --attention, for a lesson that has both methods.
-  void add_attention_to(CLI::App& app, const char* group);
+  void add_attention_to(FlagTable& flags);
   Slicing slicing() const {
     return slices.value_or(attention == Method::ring ? Slicing::zigzag : Slicing::contiguous);
   }

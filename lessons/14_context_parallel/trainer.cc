@@ -2,22 +2,21 @@
 
 #include <cmath>
 
+#include "common/train/flags/flag_table.h"
 #include "common/train/flags/validators.h"
 #include "common/train/trainer/replicas.h"
 #include "kernels/elementwise.h"
 
 namespace ladder {
 
-void ContextParallelTrainer::Flags::add_to(CLI::App& app) {
-  const char* const group = "Context parallel";
-  context.add_to(app, group, "all");
-  context.add_attention_to(app, group);
-  app.add_option("--bucket-bytes", bucket_bytes,
-                 "Gradients are reduced in buckets of at least this size, such as 25MiB [25MiB]")
-      ->transform(byte_size())
-      ->group(group);
-  app.add_flag("--no-overlap", no_overlap, "Reduce the buckets after backward, not beside it")
-      ->group(group);
+void ContextParallelTrainer::Flags::add_to(FlagTable& flags) {
+  flags.heading("Context parallel");
+  context.add_to(flags, "all");
+  context.add_attention_to(flags);
+  flags.add("--bucket-bytes", bucket_bytes,
+            "Gradients are reduced in buckets of at least this size, such as 25MiB [25MiB]",
+            byte_size());
+  flags.add("--no-overlap", no_overlap, "Reduce the buckets after backward, not beside it");
 }
 
 ProcessGrid ContextParallelTrainer::arrange(const Flags& flags, size_t num_ranks, size_t rank) {

@@ -18,7 +18,7 @@ class ContextParallelTrainer final : public Trainer {
     ContextFlags context = {};
     size_t bucket_bytes = size_t{25} << 20;
     bool no_overlap = false;
-    void add_to(CLI::App& app);
+    void add_to(FlagTable& flags);
   };
 
   static ProcessGrid arrange(const Flags& flags, size_t num_ranks, size_t rank);

@@ -3,28 +3,29 @@
 #include <numeric>
 
 #include "common/model/train_choice.h"
+#include "common/train/flags/flag_table.h"
 #include "common/train/flags/validators.h"
 
 namespace ladder {
 
-void ExpertFlags::add_to(CLI::App& app) {
-  const auto add = [&](const char* name, auto& value, const char* text) {
-    return app.add_option(name, value, text)->group("Experts");
-  };
-  add("--experts", experts, "Experts of a block [8]")->check(whole(1, 4096));
-  add("--experts-per-token", per_token, "How many of them a token goes to [2]")
-      ->check(whole(1, 4096));
-  add("--moe-every", every, "Every how many blocks is one with experts instead of an MLP [2]")
-      ->check(whole(1, 10'000));
-  add("--expert-parallel-size", parallel_size,
-      "Ranks that share the experts [the most that divide the ranks and the experts]")
-      ->check(whole(1, 4096));
-  add("--capacity-factor", capacity_factor,
-      "An expert takes this times an equal share of a sequence's choices; 0 = all of them [0]")
-      ->check(real(0, 1e6));
-  add("--balance-loss", balance_loss, "Coefficient of the load-balancing loss [0.01]")
-      ->check(real(0, 1e6));
-  add("--z-loss", z_loss, "Coefficient of the router's z-loss [0.001]")->check(real(0, 1e6));
+void ExpertFlags::add_to(FlagTable& flags) {
+  const FlagTraits of_model = {.compared = ComparedBy::model};
+  flags.heading("Experts");
+  flags.add("--experts", experts, "Experts of a block [8]", whole(1, 4096), of_model);
+  flags.add("--experts-per-token", per_token, "How many of them a token goes to [2]",
+            whole(1, 4096), of_model);
+  flags.add("--moe-every", every, "Every how many blocks is one with experts instead of an MLP [2]",
+            whole(1, 10'000), of_model);
+  flags.add("--expert-parallel-size", parallel_size,
+            "Ranks that share the experts [the most that divide the ranks and the experts]",
+            whole(1, 4096));
+  flags.add(
+      "--capacity-factor", capacity_factor,
+      "An expert takes this times an equal share of a sequence's choices; 0 = all of them [0]",
+      real(0, 1e6));
+  flags.add("--balance-loss", balance_loss, "Coefficient of the load-balancing loss [0.01]",
+            real(0, 1e6));
+  flags.add("--z-loss", z_loss, "Coefficient of the router's z-loss [0.001]", real(0, 1e6));
 }
 
 ExpertsConfig ExpertFlags::config(const ExpertsConfig& preset) const {

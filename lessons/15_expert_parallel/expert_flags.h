@@ -3,8 +3,8 @@
 
 #include <optional>
 
-#include "common/io/cli11.h"
 #include "common/train/trainer/config.h"
+#include "common/train/trainer/flag_value.h"
 
 namespace ladder {
 
@@ -17,7 +17,7 @@ struct ExpertFlags {
   double capacity_factor = 0;                 // 0: no expert is ever full
   double balance_loss = 0.01, z_loss = 1e-3;  // the losses' coefficients
 
-  void add_to(CLI::App& app);
+  void add_to(FlagTable& flags);
 
   // Returns what these flags say of a preset's experts, of which it may have none. Throws UserError
   // if a token would go to more experts than there are.

@@ -72,9 +72,9 @@ ExpertLayer::Options layer_options(const TrainerContext& context, const ExpertFl
 
 }  // namespace
 
-void ExpertParallelTrainer::Flags::add_to(CLI::App& app) {
-  experts.add_to(app);
-  zero.add_to(app, "Data parallel");
+void ExpertParallelTrainer::Flags::add_to(FlagTable& flags) {
+  experts.add_to(flags);
+  zero.add_to(flags, "Data parallel");
 }
 
 ProcessGrid ExpertParallelTrainer::arrange(const Flags& flags, size_t num_ranks, size_t rank) {

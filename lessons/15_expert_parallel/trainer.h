@@ -22,7 +22,7 @@ class ExpertParallelTrainer final : public Trainer {
   struct Flags {
     ExpertFlags experts = {};
     ZeroFlags zero = {};
-    void add_to(CLI::App& app);
+    void add_to(FlagTable& flags);
   };
 
   static void adjust(Flags& flags, RunConfig& config) { flags.experts.adjust(config); }

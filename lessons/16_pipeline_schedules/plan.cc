@@ -5,6 +5,7 @@
 
 #include "common/schedule/cut.h"
 #include "common/schedule/search.h"
+#include "common/train/flags/flag_table.h"
 #include "common/train/flags/validators.h"
 
 namespace ladder {
@@ -216,35 +217,31 @@ void check_flags(const RunConfig& config, const ScheduleFlags& flags) {
 
 }  // namespace
 
-void ScheduleFlags::add_to(CLI::App& app) {
-  const char* const group = "Pipeline parallel";
+void ScheduleFlags::add_to(FlagTable& flags) {
+  flags.heading("Pipeline parallel");
   std::vector<std::string> names;
   for (Order each : kOrders) names.emplace_back(name_of(each));
   const std::string help =
       concat(CLI::detail::join(names, ", "), " or auto [", name_of(*order), "]");
   names.emplace_back("auto");
-  app.add_option("--pipeline-parallel-size", pipeline_parallel_size, "Stages of the pipeline")
-      ->check(whole(1, 1'000'000))
-      ->group(group);
-  app.add_option_function<std::string>(
-         "--schedule", [this](const std::string& name) { set_order(*this, name); }, help)
-      ->check(CLI::IsMember(names).description(""))
-      ->group(group);
-  app.add_option("--chunks", chunks, "Chunks of the model on each stage [2 if interleaved]")
-      ->check(whole(1, 1'000))
-      ->group(group);
-  add_whole_list(
-      app, "--stage-layers", stage_layers,
+  flags.add("--pipeline-parallel-size", pipeline_parallel_size, "Stages of the pipeline",
+            whole(1, 1'000'000), {.compared = ComparedBy::layout});
+  flags.add_function(
+      "--schedule", [this](const std::string& name) { set_order(*this, name); }, help,
+      CLI::IsMember(names).description(""));
+  flags.add("--chunks", chunks, "Chunks of the model on each stage [2 if interleaved]",
+            whole(1, 1'000));
+  flags.add_whole_list(
+      "--stage-layers", stage_layers,
       "Blocks of each virtual stage, in the order of the model [so that the longest is short]", 0,
-      10'000)
-      ->group(group);
-  app.add_option("--times", times,
-                 "Milliseconds of a micro-batch, for auto: forward, backward's halves, classifier, "
-                 "message")
+      10'000);
+  flags
+      .add("--times", times,
+           "Milliseconds of a micro-batch, for auto: forward, backward's halves, classifier, "
+           "message")
       ->delimiter(',')
       ->expected(5)
-      ->check(real(0, 1e9))
-      ->group(group);
+      ->check(real(0, 1e9));
 }
 
 std::shared_ptr<const PipelinePlan> plan_schedule(const RunConfig& config, const ProcessGrid& grid,

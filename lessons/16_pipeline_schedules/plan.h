@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "common/grid/process_grid.h"
-#include "common/io/cli11.h"
 #include "common/pipeline/plan.h"
+#include "common/train/trainer/flag_value.h"
 #include "lessons/16_pipeline_schedules/schedules.h"
 
 namespace ladder {
@@ -21,7 +21,7 @@ struct ScheduleFlags {
   // Milliseconds that a micro-batch takes in all layers, for the search: forward, backward's halves
   // for inputs and weights, then the classifier and a message. Empty: by the FLOP of products.
   std::vector<double> times = {};
-  void add_to(CLI::App& app);
+  void add_to(FlagTable& flags);
 };
 
 // Returns the bytes of device memory that the trainer of a stage allocates with this plan, on the

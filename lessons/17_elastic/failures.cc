@@ -1,10 +1,10 @@
 #include "lessons/17_elastic/failures.h"
 
-#include <CLI/CLI.hpp>
 #include <csignal>
 #include <optional>
 #include <regex>
 
+#include "common/train/flags/flag_table.h"
 #include "kernels/runtime/check.h"
 
 namespace ladder {
@@ -24,17 +24,17 @@ std::optional<std::vector<Failure>> parse_failures(const std::string& text) {
 
 }  // namespace
 
-void add_failures(CLI::App& app, std::vector<Failure>& failures, const char* group) {
+void add_failures(FlagTable& flags, std::vector<Failure>& failures) {
   const auto set = [&failures](const std::string& text) { failures = *parse_failures(text); };
   const auto fault = [](const std::string& text) {
     if (parse_failures(text)) return std::string();
     return concat("'", text, "' is not RANK@STEP, such as 2@30; a comma goes between several");
   };
-  app.add_option_function<std::string>(
-         "--fail", set, "Let a rank die in the middle of a step, once: 2@30, or 2@30,1@40 [none]")
-      ->check(CLI::Validator(fault, ""))
-      ->type_name("RANK@STEP,...")
-      ->group(group);
+  flags
+      .add_function("--fail", set,
+                    "Let a rank die in the middle of a step, once: 2@30, or 2@30,1@40 [none]",
+                    CLI::Validator(fault, ""))
+      ->type_name("RANK@STEP,...");
 }
 
 std::string to_text(const std::vector<Failure>& failures) {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "common/io/cli11.h"
+#include "common/train/trainer/flag_value.h"
 #include "kernels/runtime/scoped_observer.h"
 
 namespace ladder {
@@ -19,7 +19,7 @@ struct Failure {
 
 // Adds --fail RANK@STEP,... to the app. `failures` gets the values and must live until the app has
 // parsed.
-void add_failures(CLI::App& app, std::vector<Failure>& failures, const char* group);
+void add_failures(FlagTable& flags, std::vector<Failure>& failures);
 // Returns the value of --fail for these failures, such as "2@30,1@40".
 std::string to_text(const std::vector<Failure>& failures);
 // Throws a UserError that names --fail if one of them cannot happen on so many ranks in so many

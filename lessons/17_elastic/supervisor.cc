@@ -12,6 +12,7 @@
 #include "common/io/printable.h"
 #include "common/io/standard_streams.h"
 #include "common/schedule/cut.h"
+#include "common/train/flags/flag_table.h"
 #include "common/train/flags/validators.h"
 #include "common/train/trainer/guarded.h"
 #include "lessons/07_tensor_parallel/slices.h"
@@ -60,20 +61,16 @@ std::string text_of(const RanksEnd& end) {
 
 }  // namespace
 
-void SupervisorFlags::add_to(CLI::App& app) {
-  const char* const group = "Supervisor";
+void SupervisorFlags::add_to(FlagTable& flags) {
+  flags.heading("Supervisor");
+  CLI::App& app = flags.app();
   app.remove_option(app.get_option("--ranks"));  // that of the virtual device, which loses no rank
-  app.add_option("--ranks", num_ranks, "Ranks that train [1]")
-      ->check(whole(1, 10'000))
-      ->group(group);
-  app.add_option("--spares", num_spares, "Further ranks, each to replace one that is lost [0]")
-      ->check(whole(0, 10'000))
-      ->group(group);
-  app.add_option("--max-restarts", max_restarts, "How often training may start again [3]")
-      ->check(whole(0, 1'000'000))
-      ->group(group);
-  app.add_option("--mpirun", mpirun, "Program that starts ranks; tools/run gives its own [mpirun]")
-      ->group(group);
+  flags.add("--ranks", num_ranks, "Ranks that train [1]", whole(1, 10'000));
+  flags.add("--spares", num_spares, "Further ranks, each to replace one that is lost [0]",
+            whole(0, 10'000));
+  flags.add("--max-restarts", max_restarts, "How often training may start again [3]",
+            whole(0, 1'000'000));
+  flags.add("--mpirun", mpirun, "Program that starts ranks; tools/run gives its own [mpirun]");
 }
 
 Supervisor::Supervisor(Options& options, const SupervisorFlags& flags,
@@ -230,9 +227,10 @@ int supervise(int argc, const char* const* argv) {
   const int failed = run_guarded(ElasticTrainer::kLesson.info, [&](Job&) {
     SupervisorFlags flags;
     ElasticTrainer::Flags trainer;
-    Options options(ElasticTrainer::kLesson.info, [&](CLI::App& app) {
-      flags.add_to(app);
-      trainer.add_to(app);
+    Options options(ElasticTrainer::kLesson.info, [&](FlagTable& table) {
+      flags.add_to(table);
+      trainer.add_to(table);
+      CLI::App& app = table.app();
       app.remove_option(app.get_option("--step-file"));  // it is the supervisor's own
       // The supervisor has a folder for checkpoints, if the user names none.
       for (const char* const flag : {"--checkpoint-every", "--keep", "--checkpoint-async"}) {

@@ -19,7 +19,7 @@ struct SupervisorFlags {
   size_t num_spares = 0;  // that wait until one of them is lost
   size_t max_restarts = 3;
   std::string mpirun = "mpirun";  // the program that starts ranks
-  void add_to(CLI::App& app);
+  void add_to(FlagTable& flags);
 };
 
 // How a run of the ranks has ended.

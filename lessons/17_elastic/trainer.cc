@@ -1,25 +1,25 @@
 #include "lessons/17_elastic/trainer.h"
 
+#include "common/train/flags/flag_table.h"
 #include "common/train/flags/validators.h"
 #include "lessons/17_elastic/step_file.h"
 
 namespace ladder {
 
-void ElasticTrainer::Flags::add_to(CLI::App& app) {
-  const char* const group = "Elastic";
-  app.add_option("--tensor-parallel-size", tensor_parallel_size,
-                 "Ranks that split every large weight [1]")
-      ->check(whole(1, 1'000'000))
-      ->group(group);
-  app.add_option("--pipeline-parallel-size", pipeline_parallel_size, "Stages of the pipeline [1]")
-      ->check(whole(1, 1'000'000))
-      ->group(group);
-  add_failures(app, failures, group);
-  app.add_option("--step-file", step_file, "File: ranks write to it in which step they are")
-      ->group(group);
+void ElasticTrainer::Flags::add_to(FlagTable& flags) {
+  // Besides sizes of the layout: when ranks end, and where they write.
+  flags.heading("Elastic", ComparedBy::nothing);
+  flags.add("--tensor-parallel-size", tensor_parallel_size,
+            "Ranks that split every large weight [1]", whole(1, 1'000'000),
+            {.compared = ComparedBy::layout});
+  flags.add("--pipeline-parallel-size", pipeline_parallel_size, "Stages of the pipeline [1]",
+            whole(1, 1'000'000), {.compared = ComparedBy::layout});
+  add_failures(flags, failures);
+  flags.add("--step-file", step_file, "File: ranks write to it in which step they are",
+            {.file = FileUse::written});
   // Other defaults than the other lessons have.
   const auto set_default = [&](const char* flag, auto value, const std::string& text) {
-    app.get_option(flag)->description(text)->default_val(value)->default_str("");
+    flags.app().get_option(flag)->description(text)->default_val(value)->default_str("");
   };
   set_default("--global-batch-size", kGlobalBatchSize,
               concat("Sequences in an optimizer step [", kGlobalBatchSize, "]"));

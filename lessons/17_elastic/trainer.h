@@ -23,7 +23,7 @@ class ElasticTrainer final : public Trainer {
     size_t tensor_parallel_size = 1, pipeline_parallel_size = 1;
     std::vector<Failure> failures = {};
     std::string step_file = {};  // where ranks say in which step they are; empty: nobody asks
-    void add_to(CLI::App& app);
+    void add_to(FlagTable& flags);
     ThreeDTrainer::Flags three_d() const;
   };
 

@@ -1,7 +1,7 @@
 #include "lessons/18_fine_tuning/trainer.h"
 
 #include "common/io/text.h"
-#include "common/train/flags/validators.h"
+#include "common/train/flags/flag_table.h"
 #include "common/train/program/prediction.h"
 
 namespace ladder {
@@ -24,9 +24,9 @@ MemoryUse state_bytes(const ThreeDFlags& flags, const RunConfig& config, Process
 
 }  // namespace
 
-void FineTuningTrainer::Flags::add_to(CLI::App& app) {
-  ThreeDFlags::add_to(app);
-  CLI::Option* train = app.get_option("--train");
+void FineTuningTrainer::Flags::add_to(FlagTable& flags) {
+  ThreeDFlags::add_to(flags);
+  CLI::Option* train = flags.app().get_option("--train");
   std::string text = train->get_description();
   text.replace(text.rfind('['), std::string::npos, concat("[", kDefaultTrain, "]"));
   train->description(text)->default_val(kDefaultTrain)->default_str("");

@@ -13,7 +13,7 @@ class FineTuningTrainer final : public Trainer {
   static constexpr const char* kDefaultTrain = kTrainLora;
 
   struct Flags : ThreeDFlags {
-    void add_to(CLI::App& app);
+    void add_to(FlagTable& flags);
   };
   // Returns a line with the bytes that a replica keeps for each parameter, where lesson 01 keeps 16
   // (the weight, its gradient and two moments, all fp32), and lesson 09's lines if there is a grid.

@@ -2,6 +2,7 @@
 
 #include "common/io/standard_streams.h"
 #include "common/train/flags/command_line.h"
+#include "common/train/flags/flag_table.h"
 #include "common/train/flags/saved_flags.h"
 #include "common/train/trainer/guarded.h"
 #include "lessons/19_planning/program.h"
@@ -13,7 +14,8 @@ int run_planning(int argc, const char* const* argv) {
   return run_guarded(kPlanningLesson, [&](Job&) {
     CLI::App app(kPlanningLesson.description, kPlanningLesson.name);
     PlanFlags flags;
-    flags.add_to(app);
+    FlagTable table(app);
+    flags.add_to(table);
     app.footer(help_footer(kPlanningLesson.name, 0));
     FlagsFile file;
     try {
@@ -21,7 +23,7 @@ int run_planning(int argc, const char* const* argv) {
     } catch (const CLI::Success& asked) {
       return print(asked.what());
     }
-    save_flags(app);
+    save_flags(table);
     print(file.note);
     plan(flags);
   });

@@ -6,6 +6,7 @@
 #include "common/grid/process_grid.h"
 #include "common/io/standard_streams.h"
 #include "common/model/family.h"
+#include "common/train/flags/flag_table.h"
 #include "common/train/flags/validators.h"
 #include "common/train/flags/virtual_flags.h"
 #include "lessons/19_planning/budget.h"
@@ -32,73 +33,75 @@ CLI::Validator planned_lesson() {
 
 }  // namespace
 
-void PlanFlags::add_to(CLI::App& app) {
-  app.add_option("--model", model, "Preset of the lessons, such as gpt2-xl or 70b [tiny]");
+void PlanFlags::add_to(FlagTable& flags) {
+  flags.add("--model", model, "Preset of the lessons, such as gpt2-xl or 70b [tiny]");
   std::vector<std::string> names = {"--layers", "--heads", "--hidden",
                                     "--ffn",    "--vocab", "--sequence-length"};
   for (const FamilyChoice& choice : family_choices()) names.push_back(choice.flag());
   for (const std::string& name : names) {
-    app.add_option_function<std::string>(
+    flags.add_function(
         name,
         [this, name](const std::string& value) {
           sizes.insert(sizes.end(), {name, value});
         },
         "Instead of the preset's");
   }
-  app.add_flag_callback(
+  flags.app().add_flag_callback(
       "--untied", [this] { sizes.push_back("--untied"); },
       "The classifier has a weight of its own, not the token embedding's");
-  add_cluster_flags(app, cluster, program, "", app.get_option("--help")->get_group());
-  app.add_option("--ranks", num_ranks, "How many devices to use [all]")->check(whole(1, 1'000'000));
-  app.add_option("--global-batch-size", global_batch_size,
-                 "Sequences in an optimizer step [about half a million tokens]")
-      ->check(whole(1, 100'000'000));
-  app.add_option("--dtype", dtype, "fp32, fp64, bf16 or fp16 [bf16 or fp16 if the device has it]")
-      ->check(CLI::IsMember({"fp32", "fp64", "bf16", "fp16"}));
-  app.add_option("--lessons", allowed.lessons,
-                 "Plan with these alone, with commas, such as 02,03,09 [all that can be planned]")
+  add_cluster_flags(flags, cluster, program, "");
+  flags.add("--ranks", num_ranks, "How many devices to use [all]", whole(1, 1'000'000));
+  flags.add("--global-batch-size", global_batch_size,
+            "Sequences in an optimizer step [about half a million tokens]", whole(1, 100'000'000));
+  flags.add("--dtype", dtype, "fp32, fp64, bf16 or fp16 [bf16 or fp16 if the device has it]",
+            CLI::IsMember({"fp32", "fp64", "bf16", "fp16"}));
+  flags
+      .add("--lessons", allowed.lessons,
+           "Plan with these alone, with commas, such as 02,03,09 [all that can be planned]")
       ->delimiter(',')
       ->transform(planned_lesson());
-  app.add_option("--recompute", allowed.recompute_modes,
-                 "Plan with these modes of recomputation alone [none,cheap,attention,mlp,block]")
+  flags
+      .add("--recompute", allowed.recompute_modes,
+           "Plan with these modes of recomputation alone [none,cheap,attention,mlp,block]")
       ->delimiter(',')
       ->check(CLI::IsMember(kRecomputeModes).description(""));
-  app.add_option("--zero-stages", allowed.zero_stages,
-                 "Plan with these stages of ZeRO alone [0,1,2,3]")
+  flags.add("--zero-stages", allowed.zero_stages, "Plan with these stages of ZeRO alone [0,1,2,3]")
       ->delimiter(',')
       ->check(whole(0, 3));
-  app.add_option("--pipeline-parallel-sizes", allowed.pipeline_sizes,
-                 "Plan with so many stages of a pipeline alone, such as 1,2,4 [all that divide]")
+  flags
+      .add("--pipeline-parallel-sizes", allowed.pipeline_sizes,
+           "Plan with so many stages of a pipeline alone, such as 1,2,4 [all that divide]")
       ->delimiter(',')
       ->check(whole(1, kMostRanks));
-  app.add_option("--tensor-parallel-sizes", allowed.tensor_sizes,
-                 "Plan with tensor groups of these sizes alone [all that divide, within a node]")
+  flags
+      .add("--tensor-parallel-sizes", allowed.tensor_sizes,
+           "Plan with tensor groups of these sizes alone [all that divide, within a node]")
       ->delimiter(',')
       ->check(whole(1, kMostRanks));
-  app.add_option("--no-overlap", allowed.no_overlap,
-                 "Plan with lesson 09, with axes that communicate while nothing computes: data, "
-                 "tensor, or both with a comma")
+  flags
+      .add("--no-overlap", allowed.no_overlap,
+           "Plan with lesson 09, with axes that communicate while nothing computes: data, "
+           "tensor, or both with a comma")
       ->delimiter(',')
       ->check(CLI::IsMember({"data", "tensor"}).description(""));
-  app.add_option("--tokens", limits.tokens, "Also print how long training on so many tokens takes")
-      ->check(real(0, 1e18, true));
-  app.add_option("--days", limits.days,
-                 "Choose the number of devices: the cheapest that train in so many days")
-      ->check(real(0, 1e9, true));
-  app.add_option("--gpu-hours", limits.device_hours,
-                 "The same, with at most so many hours of all devices together")
-      ->check(real(0, 1e18, true));
-  app.add_option(
-         "--measured", measured,
-         "Choose among these: DEVICES:SECONDS:TOKENS of a step, or DEVICES:oom, with commas")
+  flags.add("--tokens", limits.tokens, "Also print how long training on so many tokens takes",
+            real(0, 1e18, true));
+  flags.add("--days", limits.days,
+            "Choose the number of devices: the cheapest that train in so many days",
+            real(0, 1e9, true));
+  flags.add("--gpu-hours", limits.device_hours,
+            "The same, with at most so many hours of all devices together", real(0, 1e18, true));
+  flags
+      .add("--measured", measured,
+           "Choose among these: DEVICES:SECONDS:TOKENS of a step, or DEVICES:oom, with commas")
       ->delimiter(',');
-  app.add_flag("--explain", explain, "Also print what saves memory, and how to choose a layout");
-  app.add_option("--top", top, "Rows of the table [5]")->check(whole(1, 1000));
-  app.add_option("--seconds", seconds, "Seconds to search [60]")->check(real(0, 1e6));
-  app.add_option("--keep-free", keep_free,
-                 "Bytes of a GPU for driver, cuBLAS and NCCL [0.8 GiB, 1.6 with several, and 0.4 "
-                 "for each group that splits the ranks]")
-      ->transform(byte_size());
+  flags.add("--explain", explain, "Also print what saves memory, and how to choose a layout");
+  flags.add("--top", top, "Rows of the table [5]", whole(1, 1000));
+  flags.add("--seconds", seconds, "Seconds to search [60]", real(0, 1e6));
+  flags.add("--keep-free", keep_free,
+            "Bytes of a GPU for driver, cuBLAS and NCCL [0.8 GiB, 1.6 with several, and 0.4 "
+            "for each group that splits the ranks]",
+            byte_size());
 }
 
 namespace {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "common/io/cli11.h"
+#include "common/train/trainer/flag_value.h"
 #include "common/train/trainer/lesson_info.h"
 #include "lessons/19_planning/candidate.h"
 #include "lessons/19_planning/choose.h"
@@ -28,7 +28,7 @@ struct PlanFlags {
   std::vector<std::string> measured;  // offers to choose from, instead of plans
   bool explain = false;
 
-  void add_to(CLI::App& app);
+  void add_to(FlagTable& flags);
 };
 
 // Prints the fastest layouts, why the others lose and the commands to run the first; with a

@@ -2,20 +2,19 @@
 
 #include <cmath>
 
-#include "common/train/flags/validators.h"
+#include "common/train/flags/flag_table.h"
 #include "common/train/trainer/replicas.h"
 #include "kernels/elementwise.h"
 #include "lessons/20_muon/homes_table.h"
 
 namespace ladder {
 
-void MuonTrainer::Flags::add_to(CLI::App& app) {
-  app.add_option(
-         "--homes", homes,
-         "Where a matrix becomes whole: longest-first or in-turn on one rank, or everywhere "
-         "[longest-first]")
-      ->check(CLI::IsMember({"longest-first", "in-turn", "everywhere"}).description(""))
-      ->group("Muon");
+void MuonTrainer::Flags::add_to(FlagTable& flags) {
+  flags.heading("Muon", ComparedBy::nothing);  // homes change no number of the state
+  flags.add("--homes", homes,
+            "Where a matrix becomes whole: longest-first or in-turn on one rank, or everywhere "
+            "[longest-first]",
+            CLI::IsMember({"longest-first", "in-turn", "everywhere"}).description(""));
 }
 
 HomeChoice MuonTrainer::Flags::choice() const {

@@ -18,7 +18,7 @@ class MuonTrainer final : public Trainer {
  public:
   struct Flags {
     std::string homes = "longest-first";  // or in-turn; or everywhere (whole moments on all ranks)
-    void add_to(CLI::App& app);
+    void add_to(FlagTable& flags);
     bool are_everywhere() const { return homes == "everywhere"; }
     ZeroFlags zero() const { return {.stage = are_everywhere() ? size_t{0} : 1}; }
     HomeChoice choice() const;

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "common/io/text.h"
+#include "common/train/flags/flag_table.h"
 #include "common/train/flags/validators.h"
 #include "kernels/runtime/check.h"
 
@@ -32,11 +33,11 @@ bool groups_cross_machines(const std::vector<size_t>& machine_of, size_t shard_s
   return false;
 }
 
-void ShardFlags::add_to(CLI::App& app) {
-  app.add_option("--shard-size", shard_size,
-                 "Ranks that share one copy of the model's state [those of a machine]")
-      ->check(whole(1, kMostRanks))
-      ->group("Hybrid shards");
+void ShardFlags::add_to(FlagTable& flags) {
+  flags.heading("Hybrid shards");
+  flags.add("--shard-size", shard_size,
+            "Ranks that share one copy of the model's state [those of a machine]",
+            whole(1, kMostRanks));
 }
 
 ProcessGrid ShardFlags::arrange(size_t num_ranks, size_t rank) const {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "common/grid/process_grid.h"
-#include "common/io/cli11.h"
+#include "common/train/trainer/flag_value.h"
 
 namespace ladder {
 
@@ -17,7 +17,7 @@ bool groups_cross_machines(const std::vector<size_t>& machine_of, size_t shard_s
 
 struct ShardFlags {
   size_t shard_size = 0;  // S; 0: the ranks of a machine
-  void add_to(CLI::App& app);
+  void add_to(FlagTable& flags);
 
   // Returns the grid in which S consecutive ranks are a group on the axis `shard`, and ranks with
   // the same number in their groups are one on the axis `replica`. Throws a UserError if S does not

@@ -19,9 +19,9 @@ class HybridShardTrainer final : public Trainer {
   struct Flags {
     ShardFlags shards = {};
     GatherOptions gather = {};
-    void add_to(CLI::App& app) {
-      shards.add_to(app);
-      gather.add_to(app, "ZeRO-3");
+    void add_to(FlagTable& flags) {
+      shards.add_to(flags);
+      gather.add_to(flags, "ZeRO-3");
     }
   };
   static ProcessGrid arrange(const Flags& flags, size_t num_ranks, size_t rank) {

@@ -9,6 +9,7 @@
 #include <sstream>
 
 #include "common/train/flags/command_line.h"
+#include "common/train/flags/flag_table.h"
 #include "common/train/flags/options.h"
 #include "common/train/flags/saved_flags.h"
 #include "common/train/program/program.h"
@@ -51,18 +52,18 @@ Read read_trainer(const Flags& flags, size_t num_ranks) {
   CHECK(asked.empty());
   RunConfig config = options.resolve(program.grid(num_ranks, 0));
   if (program.adjust) program.adjust(config);
-  return {program.lesson.name, saved_flags(options.app(), resolved_flags(config)),
-          names_of(options.app())};
+  return {program.lesson.name, saved_flags(options.table(), &config), names_of(options.app())};
 }
 
 template <class F>
 Read read_other(const LessonInfo& lesson, const Flags& flags) {
   CLI::App app("", lesson.name);
+  FlagTable table(app);
   F of_lesson;
-  of_lesson.add_to(app);
+  of_lesson.add_to(table);
   const std::vector<const char*> argv = pointers(flags);
   parse_command_line(app, static_cast<int>(argv.size()), argv.data());
-  return {lesson.name, saved_flags(app, {}), names_of(app)};
+  return {lesson.name, saved_flags(table), names_of(app)};
 }
 
 using Reader = std::function<Read(const Flags&, size_t num_ranks)>;

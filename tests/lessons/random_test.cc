@@ -32,7 +32,7 @@ struct Parsed {
 template <class T>
 Parsed<T> parse(const DrawnRun& run) {
   Parsed<T> parsed;
-  Options options(T::kLesson.info, [&](CLI::App& app) { parsed.flags.add_to(app); });
+  Options options(T::kLesson.info, [&](FlagTable& table) { parsed.flags.add_to(table); });
   std::vector<const char*> words = {T::kLesson.info.name};
   for (const std::string& flag : run.flags) words.push_back(flag.c_str());
   options.parse(static_cast<int>(words.size()), words.data());

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "common/train/flags/command_line.h"
+#include "common/train/flags/flag_table.h"
 #include "common/train/flags/options.h"
 #include "common/train/program/prediction.h"
 #include "lessons/00_collectives/program.h"
@@ -60,7 +61,7 @@ void check_trains_less(const Program& program, RunConfig config, const ProcessGr
 template <class T>
 std::string refusal(const Flags& flags, size_t num_ranks) {
   typename T::Flags of_lesson;
-  Options options(T::kLesson.info, [&](CLI::App& app) { of_lesson.add_to(app); });
+  Options options(T::kLesson.info, [&](FlagTable& table) { of_lesson.add_to(table); });
   const std::vector<const char*> argv = pointers(flags);
   try {
     options.parse(static_cast<int>(argv.size()), argv.data());
@@ -82,8 +83,9 @@ std::string refusal(const Flags& flags, size_t num_ranks) {
 template <class F>
 std::string refusal_of_other(const LessonInfo& lesson, const Flags& flags) {
   CLI::App app("", lesson.name);
+  FlagTable table(app);
   F of_lesson;
-  of_lesson.add_to(app);
+  of_lesson.add_to(table);
   const std::vector<const char*> argv = pointers(flags);
   try {
     parse_command_line(app, static_cast<int>(argv.size()), argv.data());

@@ -11,6 +11,7 @@
 #include "common/io/file.h"
 #include "common/io/text.h"
 #include "common/train/flags/command_line.h"
+#include "common/train/flags/flag_table.h"
 #include "common/train/flags/inputs.h"
 #include "kernels/runtime/check.h"
 #include "kernels/runtime/hash.h"
@@ -106,8 +107,8 @@ std::vector<Setting> settings_of_flags(CLI::App& app) {
   std::vector<Setting> settings;
   for (CLI::Option* option : app.get_options()) {
     const std::string name = option->get_name();
-    if (name == "--help" || name == "--version") continue;  // they end the program
-    if (name == "--config" || name == kSaveFlag) continue;  // their flags count, not their names
+    // What a file of flags cannot give ends the program, or names the file.
+    if (!option->get_configurable() || name == kSaveFlag) continue;
     const std::string shown_by_help = option->get_default_str();
     option->capture_default_str();  // of the variable, as it is now
     std::string value = option->get_default_str();
@@ -121,13 +122,15 @@ std::vector<Setting> settings_of_flags(CLI::App& app) {
   return settings;
 }
 
-std::map<std::string, FlagValue> flag_values(CLI::App& app, const std::vector<Setting>& defaults) {
-  std::map<std::string, FlagValue> flags;
-  for (const auto& [name, value] : defaults) flags[name] = {value, true};
-  for (const auto& [name, value] : settings_of_flags(app)) {
-    flags[name] = {value, value == flags[name].value};
+std::map<std::string, FlagValue> flag_values(FlagTable& flags,
+                                             const std::vector<Setting>& defaults) {
+  std::map<std::string, FlagValue> values;
+  const std::vector<Setting> now = settings_of_flags(flags.app());
+  for (size_t i = 0; i < now.size(); ++i) {
+    values[now[i].name] = {now[i].value, now[i].value == defaults.at(i).value,
+                           flags.traits(now[i].name)};
   }
-  return flags;
+  return values;
 }
 
 void require_same_program(const Job& job, const char* lesson, int argc, const char* const* argv) {

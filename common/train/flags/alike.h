@@ -21,8 +21,9 @@ std::vector<Setting> settings_of_program(const char* lesson, int argc, const cha
 std::vector<Setting> settings_of_flags(CLI::App& app);
 
 // Returns the same as a map that also says which values are those in `defaults`, which
-// settings_of_flags() has returned before `app` parsed the flags.
-std::map<std::string, FlagValue> flag_values(CLI::App& app, const std::vector<Setting>& defaults);
+// settings_of_flags() has returned before the app parsed the flags, and what their rows say.
+std::map<std::string, FlagValue> flag_values(FlagTable& flags,
+                                             const std::vector<Setting>& defaults);
 
 // Returns a text by which two runs can tell whether they have the same data, wherever its files
 // are: the number of tokens and a hash of the files. Of large files a part is hashed, as below.

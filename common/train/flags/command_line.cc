@@ -21,9 +21,9 @@
 namespace ladder {
 namespace {
 
-// Makes numbers decimal for all flags of the app. CLI11 itself reads 010 as 8, 0x10 as 16 and 0x1p3
-// as 8.
-void require_decimal(CLI::App& app) {
+// Makes numbers decimal for all flags of the app, and switches true or false. CLI11 itself reads
+// 010 as 8, 0x10 as 16 and 0x1p3 as 8, and a switch of 7 as true.
+void require_plain(CLI::App& app) {
   constexpr double kLargest = std::numeric_limits<double>::max();
   for (CLI::Option* option : app.get_options()) {
     // These are CLI11's names for the types of numbers. byte_size() runs before this check, so
@@ -31,6 +31,7 @@ void require_decimal(CLI::App& app) {
     const std::string type = option->get_type_name();
     if (type == "INT" || type == "UINT") option->check(decimal());
     if (type == "FLOAT") option->check(real(-kLargest, kLargest));
+    if (option->get_expected_max() == 0) option->check(true_or_false());
   }
 }
 
@@ -50,11 +51,13 @@ std::string flags_file_fault(std::string& path) {
 // Reads a file of flags as CLI11 does, which takes any text for the name of a flag.
 class FlagsFormat : public CLI::ConfigBase {
  public:
-  // Throws ConfigError if a line cannot give a flag, or gives an empty value.
+  // Throws ConfigError if a line cannot give a flag, or gives an empty value, or if two lines give
+  // the same flag, of which CLI11 would take the first.
   std::vector<CLI::ConfigItem> from_config(std::istream& in) const override {
     const std::string all(std::istreambuf_iterator<char>(in), {});
     std::istringstream lines{std::string(without_mark(all))};
     std::stringstream without_comments;  // after which CLI11 would not see the end of a list
+    lines_.clear();
     std::string line;
     bool is_in_list = false;
     for (size_t number = 1; std::getline(lines, line); ++number) {
@@ -66,13 +69,18 @@ class FlagsFormat : public CLI::ConfigBase {
       without_comments << code << "\n";
     }
     if (is_in_list) throw CLI::ConfigError("the last list has no ]");
+    for (const auto& [name, numbers] : lines_) {
+      if (numbers.size() == 1) continue;
+      throw CLI::ConfigError(
+          concat("--", name, ": given ", numbers.size(), " times, expected once"));
+    }
     return CLI::ConfigBase::from_config(without_comments);
   }
   // Returns "--config FILE, line 3: " for a flag or its name; an empty text if no line gives it.
   std::string position_of(const std::string& name, const std::string& path) const {
-    const auto found = numbers_.find(without_dashes(name));
-    if (found == numbers_.end()) return "";
-    return concat("--config ", path, ", line ", found->second, ": ");
+    const auto found = lines_.find(without_dashes(name));
+    if (found == lines_.end()) return "";
+    return concat("--config ", path, ", line ", found->second.front(), ": ");
   }
 
  private:
@@ -88,14 +96,14 @@ class FlagsFormat : public CLI::ConfigBase {
       throw CLI::ConfigError(concat("line ", number, " is ", quoted_name(code),
                                     ", expected one such as `steps = 100`"));
     }
-    numbers_.insert({without_dashes(name), number});
+    lines_[without_dashes(name)].push_back(number);
     if (value.empty()) return "";
     const std::string given = trimmed(value.substr(1));
     if (!given.empty() && given != "\"\"" && given != "''" && given != "[]") return given;
     throw CLI::ConfigError(concat("line ", number, ": the value of ", name, " is empty"));
   }
 
-  mutable std::map<std::string, size_t> numbers_;  // of the lines, by the names that they give
+  mutable std::map<std::string, std::vector<size_t>> lines_;  // by the names that they give
 };
 
 bool is_given(const std::string& flag, int argc, const char* const* argv) {
@@ -107,7 +115,8 @@ bool is_given(const std::string& flag, int argc, const char* const* argv) {
 // Says in clearer words what CLI11 says of the file of --config, which it calls an INI.
 std::string config_fault(const CLI::App& app, const FlagsFormat& format, const std::string& path,
                          const std::string& text) {
-  const std::string unknown = "INI was not able to parse ";
+  const std::string unknown = "INI was not able to parse ", flag = text.substr(0, text.find(": "));
+  if (flag.starts_with("--")) return concat(format.position_of(flag, path), text, "; see --help");
   if (!text.starts_with(unknown)) return concat("--config ", path, ": ", text, "; see --help");
   const std::string name = text.substr(unknown.size()), meant = meant_flag(app, name);
   return concat(format.position_of(name, path), "no such flag: ", name,
@@ -150,7 +159,7 @@ FlagsFile parse_command_line(CLI::App& app, int argc, const char* const* argv) {
   const auto format = std::make_shared<FlagsFormat>();
   app.config_formatter(format);
   add_version_flag(app);
-  require_decimal(app);
+  require_plain(app);
   refuse_empty(argc, argv);
   // What is wrong with a value that the file gives is said with its line.
   const auto placed = [&](const std::string& text) {

@@ -2,46 +2,40 @@
 
 #include <memory>
 
+#include "common/train/flags/flag_table.h"
 #include "common/train/flags/validators.h"
 #include "kernels/runtime/check.h"
 
 namespace ladder {
 
-void ConnectionFlags::add_to(CLI::App& app) {
-  const char* const group = "Between ranks";
-  app.add_option("--communication", communication,
-                 "Of data on GPUs: auto, nccl (a GPU for each rank), staged (through host memory) "
-                 "[auto: nccl where it can be]")
-      ->group(group);
-  app.add_flag("--no-shared-memory", no_shared_memory,
-               "Send messages also between ranks of one machine")
-      ->group(group);
-  app.add_option("--network-bandwidth", network_bandwidth,
-                 "Slow messages down to so many bytes a second and rank, such as 100MB; needs "
-                 "--no-shared-memory [as fast as they go]")
-      ->transform(byte_size())
-      ->group(group);
-  app.add_flag("--check-collectives", check_collectives,
-               "Compare every call with the peers' (always done in shared memory)")
-      ->group(group);
-  app.add_option("--collective-timeout", collective_timeout,
-                 "Seconds until ranks that do not arrive are named; 0 = wait for ever [0]")
-      ->check(real(0, 1e6))
-      ->group(group);
-  app.add_option("--nccl-ctas", nccl_ctas,
-                 "Thread blocks that NCCL runs for a group at most; products leave it as many "
-                 "multiprocessors; 0 = NCCL decides, and products take all [0]")
-      ->check(whole(0, 64))
-      ->group(group);
-  app.add_flag("--no-nccl-split", no_nccl_split,
-               "Make NCCL's groups anew, not from the group of all ranks")
-      ->group(group);
-  app.add_flag("--nccl-windows", nccl_windows,
-               "Let GPUs read and write each other's buffers directly, where NCCL (2.27 and newer) "
-               "and the GPUs can")
-      ->group(group);
-  app.add_flag("--no-numa", no_numa, "Let ranks use all CPUs, not only those beside their GPUs")
-      ->group(group);
+void ConnectionFlags::add_to(FlagTable& flags) {
+  const FlagTraits kNotCompared = {.compared = ComparedBy::nothing};
+  flags.heading("Between ranks");
+  flags.add("--communication", communication,
+            "Of data on GPUs: auto, nccl (a GPU for each rank), staged (through host memory) "
+            "[auto: nccl where it can be]");
+  flags.add("--no-shared-memory", no_shared_memory,
+            "Send messages also between ranks of one machine");
+  flags.add("--network-bandwidth", network_bandwidth,
+            "Slow messages down to so many bytes a second and rank, such as 100MB; needs "
+            "--no-shared-memory [as fast as they go]",
+            byte_size(), kNotCompared);
+  flags.add("--check-collectives", check_collectives,
+            "Compare every call with the peers' (always done in shared memory)", kNotCompared);
+  flags.add("--collective-timeout", collective_timeout,
+            "Seconds until ranks that do not arrive are named; 0 = wait for ever [0]", real(0, 1e6),
+            kNotCompared);
+  flags.add("--nccl-ctas", nccl_ctas,
+            "Thread blocks that NCCL runs for a group at most; products leave it as many "
+            "multiprocessors; 0 = NCCL decides, and products take all [0]",
+            whole(0, 64));
+  flags.add("--no-nccl-split", no_nccl_split,
+            "Make NCCL's groups anew, not from the group of all ranks", kNotCompared);
+  flags.add("--nccl-windows", nccl_windows,
+            "Let GPUs read and write each other's buffers directly, where NCCL (2.27 and newer) "
+            "and the GPUs can");
+  flags.add("--no-numa", no_numa, "Let ranks use all CPUs, not only those beside their GPUs",
+            kNotCompared);
 }
 
 void ConnectionFlags::check(DeviceType device) const {

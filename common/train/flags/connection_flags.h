@@ -5,7 +5,7 @@
 #include <string>
 
 #include "common/comm/job.h"
-#include "common/io/cli11.h"
+#include "common/train/trainer/flag_value.h"
 
 namespace ladder {
 
@@ -20,7 +20,7 @@ struct ConnectionFlags {
   bool nccl_windows = false;
   bool no_numa = false;
 
-  void add_to(CLI::App& app);
+  void add_to(FlagTable& flags);
   // Throws UserError if the flags do not go together, or not with the device.
   void check(DeviceType device) const;
   ConnectOptions options(DeviceType device) const;

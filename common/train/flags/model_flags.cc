@@ -8,6 +8,7 @@
 #include "common/model/family.h"
 #include "common/model/lora.h"
 #include "common/model/published_config.h"
+#include "common/train/flags/flag_table.h"
 #include "common/train/flags/inputs.h"
 #include "common/train/flags/validators.h"
 
@@ -16,36 +17,48 @@ namespace ladder {
 namespace {
 
 // Adds the flag of one of the family's choices.
-CLI::Option* add_choice(CLI::App& app, const FamilyChoice& choice, std::string& value) {
+CLI::Option* add_choice(FlagTable& flags, const FamilyChoice& choice, std::string& value) {
   const auto fault = [choice](const std::string& text) {
     ModelConfig scratch;
     return choice.set(scratch, text) ? ""
                                      : concat("'", one_line(text), "' is not ", choice.expected);
   };
-  return app.add_option(choice.flag(), value, choice.help)->check(CLI::Validator(fault, ""));
+  const auto in_run = [&choice](const RunConfig& config) {
+    for (const auto& [each, chosen_value] : chosen(config.model)) {
+      if (each == &choice) return chosen_value;
+    }
+    return std::string();
+  };
+  return flags.add(choice.flag(), value, choice.help, CLI::Validator(fault, ""),
+                   {.in_run = in_run});
 }
 
 }  // namespace
 
-std::vector<CLI::Option*> SizeFlags::add_to(CLI::App& app) {
-  std::vector<CLI::Option*> flags;
-  const auto add = [&](const char* name, auto& value, const char* text, int64_t most) {
-    flags.push_back(app.add_option(name, value, text)->check(whole(1, most)));
+std::vector<CLI::Option*> SizeFlags::add_to(FlagTable& flags) {
+  std::vector<CLI::Option*> options;
+  const auto add = [&](const char* name, auto& value, const char* text, int64_t most,
+                       const ValueInRun& in_run) {
+    options.push_back(flags.add(name, value, text, whole(1, most), {.in_run = in_run}));
   };
-  add("--layers", layers_, "Transformer blocks [preset]", 10'000);
-  add("--heads", heads_, "Attention heads [preset]", 10'000);
-  add("--hidden", hidden_, "Hidden size, a multiple of the heads [preset]", 1'000'000);
+  add("--layers", layers_, "Transformer blocks [preset]", 10'000, in_run(&ModelConfig::num_layers));
+  add("--heads", heads_, "Attention heads [preset]", 10'000, in_run(&ModelConfig::num_heads));
+  add("--hidden", hidden_, "Hidden size, a multiple of the heads [preset]", 1'000'000,
+      in_run(&ModelConfig::hidden));
   add("--ffn", ffn_, "Elements of an MLP's inner layer [preset, or 4 times the hidden size]",
-      10'000'000);
-  flags.push_back(app.add_flag(
-      "--untied", untied_, "The classifier has a weight of its own, not the token embedding's"));
-  add("--vocab", vocab_, "Vocabulary size [preset]", 100'000'000);
-  add("--sequence-length", sequence_length_, "Tokens in a sequence [preset]", 10'000'000);
+      10'000'000,
+      [](const RunConfig& c) { return c.model.ffn > 0 ? concat(c.model.ffn) : std::string(); });
+  options.push_back(flags.add(
+      "--untied", untied_, "The classifier has a weight of its own, not the token embedding's",
+      {.in_run = [](const RunConfig& c) { return std::string(c.model.untied ? "true" : ""); }}));
+  add("--vocab", vocab_, "Vocabulary size [preset]", 100'000'000, in_run(&ModelConfig::vocab_size));
+  add("--sequence-length", sequence_length_, "Tokens in a sequence [preset]", 10'000'000,
+      in_run(&ModelConfig::sequence_length));
   choices_.resize(family_choices().size());
   for (size_t i = 0; i < choices_.size(); ++i) {
-    flags.push_back(add_choice(app, family_choices()[i], choices_[i]));
+    options.push_back(add_choice(flags, family_choices()[i], choices_[i]));
   }
-  return flags;
+  return options;
 }
 
 ModelConfig SizeFlags::applied_to(ModelConfig model) const {
@@ -62,48 +75,50 @@ ModelConfig SizeFlags::applied_to(ModelConfig model) const {
   return model;
 }
 
-void ModelFlags::add_to(CLI::App& app, RunConfig& config) {
+void ModelFlags::add_to(FlagTable& flags, RunConfig& config) {
+  flags.heading("Model", ComparedBy::model);
   std::string names;
   for (const ModelPreset& preset : presets()) {
     names += concat(names.empty() ? "" : ", ", preset.name);
   }
-  const auto add = [&](const char* name, auto& value, const std::string& text) {
-    return app.add_option(name, value, text)->group("Model");
-  };
-  preset_ = add("--model", config.model_name,
-                concat("Preset: ", names, " [that of --init's folder, or tiny]"));
-  for (CLI::Option* flag : sizes_.add_to(app)) flag->group("Model");
-  add("--init", config.init,
-      "Start from the weights in this safetensors file, dump, or folder of transformers, whose "
-      "config.json has the sizes");
-  add("--init-adapter", config.init_adapter,
-      "With --init: start from the adapters in this folder of Hugging Face's peft, whose "
-      "adapter_config.json has the values of --lora-*");
-  add("--train", train_,
-      "What is trained, the rest is frozen: all, bias (the biases of a GPT-2), last-K (the last K "
-      "blocks and the final norm), lora (low-rank adapters of linear layers, which are added to "
-      "the model), or head (the classification head alone) [all]");
-  add("--objective", objective_,
-      "What the model learns: causal = each next token, or masked = tokens that are hidden, from "
-      "those before and after them [causal]")
-      ->check(CLI::IsMember({"causal", "masked"}));
-  lora_.add_to(app);
-  add("--labels", labels_,
-      "With commas: what a classification head tells apart, which takes the place of the next "
-      "token; without --task they are books of the built-in text [none; with --train head "
-      "Ge,Psa,Eze,Luke]")
+  // A run that resumes does not read what --init names, and says so.
+  const FlagTraits first_weights = {.compared = ComparedBy::nothing, .file = FileUse::read};
+  preset_ = flags.add("--model", config.model_name,
+                      concat("Preset: ", names, " [that of --init's folder, or tiny]"));
+  sizes_.add_to(flags);
+  flags.add("--init", config.init,
+            "Start from the weights in this safetensors file, dump, or folder of transformers, "
+            "whose config.json has the sizes",
+            first_weights);
+  flags.add("--init-adapter", config.init_adapter,
+            "With --init: start from the adapters in this folder of Hugging Face's peft, whose "
+            "adapter_config.json has the values of --lora-*",
+            first_weights);
+  flags.add("--train", train_,
+            "What is trained, the rest is frozen: all, bias (the biases of a GPT-2), last-K (the "
+            "last K blocks and the final norm), lora (low-rank adapters of linear layers, which "
+            "are added to the model), or head (the classification head alone) [all]");
+  flags.add("--objective", objective_,
+            "What the model learns: causal = each next token, or masked = tokens that are hidden, "
+            "from those before and after them [causal]",
+            CLI::IsMember({"causal", "masked"}));
+  lora_.add_to(flags);
+  flags
+      .add("--labels", labels_,
+           "With commas: what a classification head tells apart, which takes the place of the next "
+           "token; without --task they are books of the built-in text [none; with --train head "
+           "Ge,Psa,Eze,Luke]")
       ->join(',');  // a file of flags splits at commas
-  add("--task", config.task,
-      "File of examples, one a line, in place of --data: prompt<TAB>answer, of which the answer is "
-      "learned, or with --labels label<TAB>text")
-      ->group("Training");
+  flags.heading("Training");
+  flags.add("--task", config.task,
+            "File of examples, one a line, in place of --data: prompt<TAB>answer, of which the "
+            "answer is learned, or with --labels label<TAB>text",
+            {.file = FileUse::read});
 }
 
-void LoraFlags::add_to(CLI::App& app) {
+void LoraFlags::add_to(FlagTable& flags) {
   const auto add = [&](const char* name, auto& value, const char* text) {
-    CLI::Option* flag = app.add_option(name, value, text)->group("Model");
-    flags_.push_back(flag);
-    return flag;
+    return flags_.emplace_back(flags.add(name, value, text));
   };
   add("--lora-rank", rank_, "Rank r of the adapters of --train lora [8]")
       ->check(whole(1, 1'000'000));

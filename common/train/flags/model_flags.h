@@ -16,7 +16,7 @@ namespace ladder {
 class SizeFlags {
  public:
   // Adds the flags, and returns them. This object must live until the app has parsed.
-  std::vector<CLI::Option*> add_to(CLI::App& app);
+  std::vector<CLI::Option*> add_to(FlagTable& flags);
   // Returns the model with what the flags say instead.
   ModelConfig applied_to(ModelConfig model) const;
 
@@ -29,7 +29,7 @@ class SizeFlags {
 // The flags of low-rank adapters, which go with --train lora.
 class LoraFlags {
  public:
-  void add_to(CLI::App& app);
+  void add_to(FlagTable& flags);
   // Returns the model with the adapters that the flags describe, or the folder of --init-adapter
   // (unless it is empty), if `train` is "lora", or as it is. Throws a UserError that names a flag
   // which is given without, asks for what the model lacks, or for other adapters than the folder.
@@ -37,7 +37,7 @@ class LoraFlags {
                          const std::string& init_adapter) const;
 
  private:
-  std::vector<const CLI::Option*> flags_;
+  std::vector<CLI::Option*> flags_;
   std::optional<size_t> rank_;
   std::optional<double> alpha_;
   std::string targets_, scale_;  // empty: not given
@@ -46,7 +46,7 @@ class LoraFlags {
 class ModelFlags {
  public:
   // Adds the flags. `config`, which must live until the app has parsed, gets those that are texts.
-  void add_to(CLI::App& app, RunConfig& config);
+  void add_to(FlagTable& flags, RunConfig& config);
 
   // Sets the sizes of config.model. Each size comes from its flag if given. Otherwise it comes from
   // the preset if --model is given, else from the config.json in the folder of --init, else from

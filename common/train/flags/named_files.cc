@@ -6,6 +6,7 @@
 #include "common/io/dump_name.h"
 #include "common/io/event_file.h"
 #include "common/io/path.h"
+#include "common/train/flags/command_line.h"
 #include "common/train/flags/inputs.h"
 
 namespace ladder {
@@ -53,19 +54,12 @@ void check_outside_export(const std::string& folder, const NamedFile& output) {
   }
 }
 
-void check_outputs(const RunConfig& config, const std::vector<NamedFile>& inputs) {
-  const std::vector<NamedFile> outputs = {{"--dump", config.dump},
-                                          {"--metrics", config.metrics},
-                                          {"--tensorboard", config.tensorboard},
-                                          {"--checkpoint", config.checkpoint.path},
-                                          {"--trace", config.trace},
-                                          {"--export", config.export_to},
-                                          {"--draw", config.draw},
-                                          {"--save-config", config.save_flags}};
-  std::vector<NamedFile> others;  // that an output must not be: those before it, and all inputs
-  for (const NamedFile& file : inputs) {
-    if (!file.path.empty()) others.push_back(file);
-  }
+void check_outputs(const RunConfig& config, std::vector<NamedFile> others) {
+  std::vector<NamedFile> outputs;
+  for (const auto& [flag, path] : config.outputs) outputs.push_back({flag.c_str(), path});
+  outputs.push_back({kSaveFlag, config.save_flags});
+  // What an output must not be: an output before it, or an input.
+  std::erase_if(others, [](const NamedFile& file) { return file.path.empty(); });
   for (const NamedFile& output : outputs) {
     if (output.path.empty()) continue;
     for (const NamedFile& other : others) check_apart(output, other);
@@ -87,23 +81,13 @@ void check_outputs(const RunConfig& config, const std::vector<NamedFile>& inputs
 }  // namespace
 
 void check_distinct(const RunConfig& config, const Corpus& corpus) {
-  std::vector<NamedFile> inputs = {{"--config", config.flags_file},
-                                   {"--init", config.init},
-                                   {"--init-adapter", config.init_adapter},
-                                   {"--data", config.data},
-                                   {"--task", config.task},
-                                   {"--tokenizer", config.tokenizer}};
+  std::vector<NamedFile> inputs = {{"--config", config.flags_file}};
+  for (const auto& [flag, path] : config.inputs) inputs.push_back({flag.c_str(), path});
   for (const std::string& path : init_files(config)) inputs.push_back({"--init", path});
   for (const NamedFile& file : files_beside(config)) inputs.push_back(file);
   for (const std::string& path : adapter_files(config)) inputs.push_back({"--init-adapter", path});
   for (const std::string& path : corpus.files()) inputs.push_back({data_flag(config), path});
   check_outputs(config, inputs);
-}
-
-void check_distinct(const RunConfig& config, const std::string& cluster,
-                    const std::string& program) {
-  check_outputs(config,
-                {{"--config", config.flags_file}, {"--cluster", cluster}, {"--program", program}});
 }
 
 void check_drawing(const std::string& path, bool is_virtual, const LessonInfo& lesson) {

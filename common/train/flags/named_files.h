@@ -11,9 +11,6 @@ namespace ladder {
 // another output, under whatever name, has a name that --dump or --tensorboard will use, or lies in
 // a checkpoint.
 void check_distinct(const RunConfig& config, const Corpus& corpus);
-// Does the same for a run of simulated ranks, which reads the files of --cluster and --program.
-void check_distinct(const RunConfig& config, const std::string& cluster,
-                    const std::string& program);
 
 // Throws a UserError if the run cannot draw what --draw asks for: the schedule of a lesson that has
 // none, or as CSV on the virtual device. An empty path asks for nothing.

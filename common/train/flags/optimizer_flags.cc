@@ -6,6 +6,7 @@
 #include "common/model/description.h"
 #include "common/model/train_choice.h"
 #include "common/optimizer/rule.h"
+#include "common/train/flags/flag_table.h"
 #include "common/train/flags/validators.h"
 #include "kernels/runtime/check.h"
 
@@ -24,17 +25,18 @@ void check_matrices(const ModelConfig& config) {
 
 }  // namespace
 
-void OptimizerFlags::add_to(CLI::App& app) {
-  app_ = &app;
+void OptimizerFlags::add_to(FlagTable& flags) {
+  app_ = &flags.app();
+  flags.heading("Training");
   const auto add = [&](const char* name, auto& value, const char* text) {
-    return app.add_option(name, value, text)->group("Training");
+    return flags.add(name, value, text);
   };
   add("--optimizer", optimizer,
       "adamw; sgd; or muon: it makes the updates of the blocks' matrices orthogonal, and AdamW "
       "updates the rest [adamw; 20_muon: muon]")
       ->check(CLI::IsMember(optimizer_names()).description(""));
   add("--momentum", momentum, "SGD [0]; Muon [0.95]")->check(real(0, 0.999999));
-  app.add_flag("--nesterov", nesterov, "SGD with momentum looks one step ahead")->group("Training");
+  add("--nesterov", nesterov, "SGD with momentum looks one step ahead");
   add("--muon-scale", muon_scale,
       "How large Muon's updates are. rms: as AdamW's; spectral: by outputs / inputs [rms]")
       ->check(CLI::IsMember({"rms", "spectral"}).description(""));

@@ -4,9 +4,9 @@
 #include <optional>
 #include <string>
 
-#include "common/io/cli11.h"
 #include "common/model/config.h"
 #include "common/model/optimizer.h"
+#include "common/train/trainer/flag_value.h"
 #include "common/train/trainer/lesson_info.h"
 
 namespace ladder {
@@ -16,7 +16,7 @@ struct OptimizerFlags {
   std::optional<double> muon_momentum, momentum;
   bool nesterov = false;
 
-  void add_to(CLI::App& app);
+  void add_to(FlagTable& flags);
   // Throws a UserError if a flag cannot be honoured: the lesson gives a rule no whole matrices,
   // none of the model is trained, q, k and v cannot be taken together, or the flag is another
   // rule's.

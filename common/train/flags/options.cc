@@ -8,6 +8,7 @@
 #include "common/train/flags/alike.h"
 #include "common/train/flags/attention_choices.h"
 #include "common/train/flags/command_line.h"
+#include "common/train/flags/flag_table.h"
 #include "common/train/flags/memory_flags.h"
 #include "common/train/flags/model_flags.h"
 #include "common/train/flags/named_files.h"
@@ -36,110 +37,128 @@ struct Options::Raw {
   std::string checkpoint_every = "0";
   std::optional<unsigned> grace;
 
-  void add_training_flags(CLI::App& app);
-  void add_output_flags(CLI::App& app);
-  void add_checkpoint_flags(CLI::App& app);
-  void add_machine_flags(CLI::App& app);
+  void add_training_flags(FlagTable& flags);
+  void add_output_flags(FlagTable& flags);
+  void add_checkpoint_flags(FlagTable& flags);
+  void add_machine_flags(FlagTable& flags);
 };
 
-void Options::Raw::add_training_flags(CLI::App& app) {
+void Options::Raw::add_training_flags(FlagTable& flags) {
   OptimizerConfig& optimizer = config.optimizer;
-  const auto add = [&](const char* name, auto& value, const char* text) {
-    return app.add_option(name, value, text)->group("Training");
+  // What decides the numbers of a run is compared in any case.
+  const auto decides = [](auto member) {
+    return FlagTraits{.compared = ComparedBy::in_run, .in_run = in_run(member)};
   };
-  add("--data", config.data,
-      "A text file (bytes are tokens), a token shard, a folder of .bin shards, or a pattern in "
-      "quotes ('shards/*.bin'); several with commas. They are read in the order given, those of a "
-      "folder or pattern sorted by name; the order is part of the run [built-in King James text]")
+  flags.heading("Training");
+  flags
+      .add("--data", config.data,
+           "A text file (bytes are tokens), a token shard, a folder of .bin shards, or a pattern "
+           "in quotes ('shards/*.bin'); several with commas. They are read in the order given, "
+           "those of a folder or pattern sorted by name; the order is part of the run [built-in "
+           "King James text]",
+           {.file = FileUse::read})
       ->join(',');  // a file of flags splits at commas
-  add("--global-batch-size", config.global_batch_size,
-      "Sequences in an optimizer step [16, or the ranks that share them]")
-      ->check(whole(1, 100'000'000));
-  add("--micro-batch-size", micro_batch_size,
-      "Sequences that a rank runs at a time [all of its own; on a pipeline a (4 p)-th of them]")
-      ->check(whole(1, 100'000'000));
-  add("--steps", optimizer.num_steps, "Optimizer steps; 0 = none, only a sample or an export [200]")
-      ->check(whole(0, 1'000'000'000));
-  add("--seed", config.seed, "Of initial weights and data order [1]")
-      ->check(whole(0, std::numeric_limits<int64_t>::max()));
-  add("--learning-rate", learning_rate, "Highest learning rate [preset]")
-      ->check(real(0, 100, true));
-  add("--min-learning-rate", min_learning_rate, "Lowest, at the end [a tenth of the highest]")
-      ->check(real(0, 100));
-  add("--warmup-steps", warmup_steps, "Steps to reach the highest [a twentieth of --steps]")
-      ->check(whole(0, 1'000'000'000));
-  add("--weight-decay", optimizer.weight_decay, "Of 2-D weights [0.1]")->check(real(0, 10));
-  add("--beta1", optimizer.beta1, "AdamW [0.9]")->check(real(0, 0.999999));
-  add("--beta2", optimizer.beta2, "AdamW [0.95]")->check(real(0, 0.999999));
-  add("--epsilon", optimizer.epsilon, "AdamW [1e-8]")->check(real(0, 1, true));
-  add("--clip-norm", optimizer.clip_norm, "Largest global gradient norm; 0 = no clipping [1]")
-      ->check(real(0, 1e30));
+  flags.add("--global-batch-size", config.global_batch_size,
+            "Sequences in an optimizer step [16, or the ranks that share them]",
+            whole(1, 100'000'000), decides(&RunConfig::global_batch_size));
+  flags.add("--micro-batch-size", micro_batch_size,
+            "Sequences that a rank runs at a time [all of its own; on a pipeline a (4 p)-th of "
+            "them]",
+            whole(1, 100'000'000), {.in_run = in_run(&RunConfig::micro_batch_size)});
+  flags.add("--steps", optimizer.num_steps,
+            "Optimizer steps; 0 = none, only a sample or an export [200]", whole(0, 1'000'000'000),
+            decides(&OptimizerConfig::num_steps));
+  flags.add("--seed", config.seed, "Of initial weights and data order [1]",
+            whole(0, std::numeric_limits<int64_t>::max()), decides(&RunConfig::seed));
+  flags.add("--learning-rate", learning_rate, "Highest learning rate [preset]", real(0, 100, true),
+            decides(&OptimizerConfig::learning_rate));
+  flags.add("--min-learning-rate", min_learning_rate, "Lowest, at the end [a tenth of the highest]",
+            real(0, 100), decides(&OptimizerConfig::min_learning_rate));
+  flags.add("--warmup-steps", warmup_steps, "Steps to reach the highest [a twentieth of --steps]",
+            whole(0, 1'000'000'000), decides(&OptimizerConfig::warmup_steps));
+  flags.add("--weight-decay", optimizer.weight_decay, "Of 2-D weights [0.1]", real(0, 10),
+            decides(&OptimizerConfig::weight_decay));
+  flags.add("--beta1", optimizer.beta1, "AdamW [0.9]", real(0, 0.999999),
+            decides(&OptimizerConfig::beta1));
+  flags.add("--beta2", optimizer.beta2, "AdamW [0.95]", real(0, 0.999999),
+            decides(&OptimizerConfig::beta2));
+  flags.add("--epsilon", optimizer.epsilon, "AdamW [1e-8]", real(0, 1, true),
+            decides(&OptimizerConfig::epsilon));
+  flags.add("--clip-norm", optimizer.clip_norm, "Largest global gradient norm; 0 = no clipping [1]",
+            real(0, 1e30), decides(&OptimizerConfig::clip_norm));
 }
 
-void Options::Raw::add_output_flags(CLI::App& app) {
-  const auto add = [&](const char* name, auto& value, const char* text) {
-    return app.add_option(name, value, text)->group("Output");
-  };
-  add("--evaluate-every", config.evaluate_every, "Steps between validation losses; 0 = never [50]")
-      ->check(whole(0, 1'000'000'000));
-  add("--evaluate-batches", config.evaluate_batches, "Global batches in an evaluation [4]")
-      ->check(whole(1, 1'000'000));
-  add("--dump", config.dump,
-      "Folder: after every step loss, gradients, parameters and moments as safetensors");
-  add("--metrics", config.metrics,
-      "File or pipe: one JSON object a step, there as soon as the step is done");
-  add("--tensorboard", config.tensorboard,
-      "Folder: event files for TensorBoard: loss, speed, memory, communication, samples");
-  add("--trace", config.trace, "File: timeline of all ranks, for Perfetto or chrome://tracing");
-  add("--draw", config.draw,
-      "File: SVG of what ranks do when: a pipeline's schedule, or the simulated step with --device "
-      "virtual. FILE.csv: the schedule as PyTorch's pipelining reads it");
-  add("--export", config.export_to,
-      "New folder: at the end the model, as transformers opens it (AutoModelForCausalLM)");
-  add("--peak-flops", config.peak_flops, "FLOP/s of one rank's device, to report mfu [unknown]")
-      ->check(real(0, 1e30, true));
+void Options::Raw::add_output_flags(FlagTable& flags) {
+  const FlagTraits written = {.file = FileUse::written};
+  flags.heading("Output", ComparedBy::nothing);
+  flags.add("--evaluate-every", config.evaluate_every,
+            "Steps between validation losses; 0 = never [50]", whole(0, 1'000'000'000));
+  flags.add("--evaluate-batches", config.evaluate_batches, "Global batches in an evaluation [4]",
+            whole(1, 1'000'000));
+  flags.add("--dump", config.dump,
+            "Folder: after every step loss, gradients, parameters and moments as safetensors",
+            written);
+  flags.add("--metrics", config.metrics,
+            "File or pipe: one JSON object a step, there as soon as the step is done", written);
+  flags.add("--tensorboard", config.tensorboard,
+            "Folder: event files for TensorBoard: loss, speed, memory, communication, samples",
+            written);
+  flags.add("--trace", config.trace,
+            "File: timeline of all ranks, for Perfetto or chrome://tracing", written);
+  flags.add("--draw", config.draw,
+            "File: SVG of what ranks do when: a pipeline's schedule, or the simulated step with "
+            "--device virtual. FILE.csv: the schedule as PyTorch's pipelining reads it",
+            written);
+  flags.add("--export", config.export_to,
+            "New folder: at the end the model, as transformers opens it (AutoModelForCausalLM)",
+            written);
+  flags.add("--peak-flops", config.peak_flops,
+            "FLOP/s of one rank's device, to report mfu [unknown]", real(0, 1e30, true));
 }
 
-void Options::Raw::add_checkpoint_flags(CLI::App& app) {
-  const char* const group = "Checkpoints";
+void Options::Raw::add_checkpoint_flags(FlagTable& flags) {
   CheckpointConfig& checkpoint = config.checkpoint;
+  flags.heading("Checkpoints", ComparedBy::nothing);
   CLI::Option* const folder =
-      app.add_option("--checkpoint", checkpoint.path,
-                     "Folder: all that training needs to go on, after the last step and every so "
-                     "many before")
-          ->group(group);
-  const auto needs_folder = [&](CLI::Option* option) { option->needs(folder)->group(group); };
-  needs_folder(app.add_option("--checkpoint-every", checkpoint_every,
-                              "Steps between checkpoints, or time, such as 10min (s, min, h); 0 = "
-                              "only after the last [0]")
-                   ->check(steps_or_time()));
-  needs_folder(app.add_option("--keep", checkpoint.keep, "How many, the newest; 0 = all [0]")
-                   ->check(whole(0, 1'000'000'000)));
-  needs_folder(app.add_flag("--checkpoint-async", checkpoint.async,
-                            "Train on while a checkpoint is written, from a copy in host memory"));
-  needs_folder(app.add_flag("--resume", checkpoint.resume,
-                            "Go on after the newest checkpoint in the folder, if there is one"));
-  app.add_option(
-         "--grace", grace,
-         "Seconds from a signal (TERM, USR1, HUP, INT), which ends the run after a step, to "
-         "its end by force [30 with --checkpoint, else 2]")
-      ->check(whole(1, 86'400))
-      ->group(group);
+      flags.add("--checkpoint", checkpoint.path,
+                "Folder: all that training needs to go on, after the last step and every so many "
+                "before",
+                {.file = FileUse::written});
+  flags
+      .add("--checkpoint-every", checkpoint_every,
+           "Steps between checkpoints, or time, such as 10min (s, min, h); 0 = only after the last "
+           "[0]",
+           steps_or_time())
+      ->needs(folder);
+  flags
+      .add("--keep", checkpoint.keep, "How many, the newest; 0 = all [0]", whole(0, 1'000'000'000))
+      ->needs(folder);
+  flags
+      .add("--checkpoint-async", checkpoint.async,
+           "Train on while a checkpoint is written, from a copy in host memory")
+      ->needs(folder);
+  flags
+      .add("--resume", checkpoint.resume,
+           "Go on after the newest checkpoint in the folder, if there is one")
+      ->needs(folder);
+  flags.add("--grace", grace,
+            "Seconds from a signal (TERM, USR1, HUP, INT), which ends the run after a step, to its "
+            "end by force [30 with --checkpoint, else 2]",
+            whole(1, 86'400));
 }
 
-void Options::Raw::add_machine_flags(CLI::App& app) {
-  const auto add = [&](const char* name, auto& value, const char* text) {
-    return app.add_option(name, value, text)->group("Machine");
-  };
-  add("--dtype", dtype, "fp32, fp64, bf16 or fp16 [fp32]");
-  app.add_flag("--round-logits", config.round_logits,
-               "Logits in bf16 or fp16 instead of fp32: faster on a GPU, and a less exact loss")
-      ->group("Machine");
-  add("--attention-kernel", attention_kernel,
-      "own, or cudnn: NVIDIA's, on a GPU in bf16 or fp16, where cuDNN 9 is installed [own]");
-  add("--device", device, "auto, cpu, emulator, cuda, virtual [auto]");
-  add("--threads", threads, "CPU threads of a rank [OMP_NUM_THREADS, or cores / ranks]")
-      ->check(whole(1, 4096));
+void Options::Raw::add_machine_flags(FlagTable& flags) {
+  flags.heading("Machine");
+  flags.add("--dtype", dtype, "fp32, fp64, bf16 or fp16 [fp32]",
+            {.compared = ComparedBy::in_run, .in_run = in_run(&RunConfig::dtype)});
+  flags.add("--round-logits", config.round_logits,
+            "Logits in bf16 or fp16 instead of fp32: faster on a GPU, and a less exact loss");
+  flags.add("--attention-kernel", attention_kernel,
+            "own, or cudnn: NVIDIA's, on a GPU in bf16 or fp16, where cuDNN 9 is installed [own]");
+  flags.add("--device", device, "auto, cpu, emulator, cuda, virtual [auto]",
+            {.compared = ComparedBy::in_run, .in_run = on_real_device(in_run(&RunConfig::device))});
+  flags.add("--threads", threads, "CPU threads of a rank [OMP_NUM_THREADS, or cores / ranks]",
+            whole(1, 4096), {.in_run = on_real_device(in_run(&RunConfig::threads))});
 }
 
 namespace {
@@ -245,44 +264,45 @@ RunConfig Options::resolve(const ProcessGrid& grid, size_t node_size) const {
   return config;
 }
 
-Options::Options(const LessonInfo& lesson, const std::function<void(CLI::App&)>& add_flags)
+Options::Options(const LessonInfo& lesson, const std::function<void(FlagTable&)>& add_flags)
     : lesson_(lesson),
       app_(std::make_unique<CLI::App>(lesson.description, lesson.name)),
+      flags_(std::make_unique<FlagTable>(*app_)),
       raw_(std::make_unique<Raw>()) {
-  raw_->model.add_to(*app_, raw_->config);
-  raw_->add_training_flags(*app_);
-  raw_->muon.add_to(*app_);
-  raw_->sampling.add_to(*app_, raw_->config);
-  raw_->add_output_flags(*app_);
-  raw_->add_checkpoint_flags(*app_);
-  raw_->add_machine_flags(*app_);
-  add_memory_flags(*app_, raw_->config);
-  if (lesson.is_distributed) raw_->connection.add_to(*app_);
-  raw_->virtual_flags.add_to(*app_, lesson.is_distributed);
-  add_flags(*app_);
+  raw_->model.add_to(*flags_, raw_->config);
+  raw_->add_training_flags(*flags_);
+  raw_->muon.add_to(*flags_);
+  raw_->sampling.add_to(*flags_, raw_->config);
+  raw_->add_output_flags(*flags_);
+  raw_->add_checkpoint_flags(*flags_);
+  raw_->add_machine_flags(*flags_);
+  add_memory_flags(*flags_, raw_->config);
+  if (lesson.is_distributed) raw_->connection.add_to(*flags_);
+  raw_->virtual_flags.add_to(*flags_, lesson.is_distributed);
+  add_flags(*flags_);
   app_->footer(help_footer(lesson.name, lesson.is_distributed ? 4 : 0));
 }
 Options::~Options() = default;
 
 std::string Options::parse(int argc, const char* const* argv) {
+  RunConfig& config = raw_->config;
   const std::vector<Setting> defaults = settings_of_flags(*app_);
   try {
     FlagsFile file = parse_command_line(*app_, argc, argv);
-    raw_->config.flags_file = std::move(file.path);
-    raw_->config.flags_note = std::move(file.note);
-    raw_->config.save_flags = saved_path(*app_);
+    config.flags_file = std::move(file.path);
+    config.flags_note = std::move(file.note);
+    config.save_flags = saved_path(*app_);
   } catch (const CLI::Success& asked) {
     return asked.what();
   }
-  raw_->config.flags = flag_values(*app_, defaults);
+  config.flags = flag_values(*flags_, defaults);
+  config.inputs = flags_->files(FileUse::read);
+  config.outputs = flags_->files(FileUse::written);
   return "";
 }
 
-void Options::save(const RunConfig& config) {
-  save_flags(*app_, is_virtual() ? resolved_sizes(config) : resolved_flags(config));
-}
-
-void Options::save_as_given() { save_flags(*app_); }
+void Options::save(const RunConfig& config) { save_flags(*flags_, &config); }
+void Options::save_as_given() { save_flags(*flags_); }
 
 bool Options::is_virtual() const { return raw_->device == VirtualFlags::kDevice; }
 const VirtualFlags& Options::virtual_flags() const { return raw_->virtual_flags; }

@@ -18,7 +18,7 @@ namespace ladder {
 class Options {
  public:
   // `add_flags` adds the lesson's own flags.
-  Options(const LessonInfo& lesson, const std::function<void(CLI::App&)>& add_flags);
+  Options(const LessonInfo& lesson, const std::function<void(FlagTable&)>& add_flags);
   ~Options();
 
   // Reads the flags and the file of --config. Returns an empty text, or what --help or --version
@@ -43,12 +43,14 @@ class Options {
 
   // Returns all flags. They have their values after parse().
   CLI::App& app() { return *app_; }
+  FlagTable& table() { return *flags_; }
 
  private:
   struct Raw;
 
   LessonInfo lesson_;
   std::unique_ptr<CLI::App> app_;
+  std::unique_ptr<FlagTable> flags_;
   std::unique_ptr<Raw> raw_;
 };
 

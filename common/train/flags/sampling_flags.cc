@@ -9,26 +9,28 @@
 #include "common/data/encode.h"
 #include "common/io/path.h"
 #include "common/io/printable.h"
+#include "common/train/flags/flag_table.h"
 #include "common/train/flags/validators.h"
+#include "common/train/flags/virtual_flags.h"
 
 namespace ladder {
 
-void SamplingFlags::add_to(CLI::App& app, RunConfig& config) {
-  const auto add = [&](const char* name, auto& value, const char* text) {
-    return app.add_option(name, value, text)->group("Sampling");
-  };
-  add("--sample", tokens_, "Tokens to sample at the end; 0 = none [preset]")
-      ->check(whole(0, 1'000'000));
-  add("--prompt", config.prompt,
+void SamplingFlags::add_to(FlagTable& flags, RunConfig& config) {
+  flags.heading("Sampling", ComparedBy::nothing);
+  flags.add("--sample", tokens_, "Tokens to sample at the end; 0 = none [preset]",
+            whole(0, 1'000'000), {.in_run = on_real_device(in_run(&RunConfig::sample_tokens))});
+  flags.add(
+      "--prompt", config.prompt,
       "Text for samples to continue. With token shards and no --tokenizer: token numbers, such as "
       "'73 110' [a line break; with shards the end-of-text token, or else their first token]");
-  add("--temperature", config.temperature, "Of sampling; 0 = the likeliest token [0.8]")
-      ->check(real(0, 100));
-  add("--top-k", config.top_k, "Sample among the k likeliest; 0 = all [40]")
-      ->check(whole(0, 100'000'000));
-  add("--tokenizer", config.tokenizer,
-      "A byte-level BPE's tokenizer.json: samples from token shards, and prompts, are text "
-      "[numbers]");
+  flags.add("--temperature", config.temperature, "Of sampling; 0 = the likeliest token [0.8]",
+            real(0, 100));
+  flags.add("--top-k", config.top_k, "Sample among the k likeliest; 0 = all [40]",
+            whole(0, 100'000'000));
+  flags.add("--tokenizer", config.tokenizer,
+            "A byte-level BPE's tokenizer.json: samples from token shards, and prompts, are text "
+            "[numbers]",
+            {.file = FileUse::read});
 }
 
 void SamplingFlags::resolve(RunConfig& config, size_t default_tokens) const {

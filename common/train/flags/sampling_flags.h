@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "common/data/tokenizer.h"
-#include "common/io/cli11.h"
 #include "common/train/trainer/config.h"
 
 namespace ladder {
@@ -17,7 +16,7 @@ class SamplingFlags {
  public:
   // Adds the flags. `config`, which must live until the app has parsed, gets all values but the
   // number of tokens.
-  void add_to(CLI::App& app, RunConfig& config);
+  void add_to(FlagTable& flags, RunConfig& config);
   // Sets config.sample_tokens, with this default; a masked model samples nothing. Throws UserError
   // if it is asked to, if there is a prompt and nothing is drawn, or if a run without steps is
   // asked for something that only steps make.

@@ -7,10 +7,9 @@
 
 #include "common/io/file.h"
 #include "common/io/path.h"
-#include "common/io/text.h"
-#include "common/model/family.h"
 #include "common/train/flags/alike.h"
 #include "common/train/flags/command_line.h"
+#include "common/train/flags/flag_table.h"
 #include "kernels/runtime/check.h"
 
 namespace ladder {
@@ -67,45 +66,19 @@ void require_replaceable(CLI::App& app, const std::string& path) {
 
 }  // namespace
 
-std::map<std::string, std::string> resolved_sizes(const RunConfig& config) {
-  const OptimizerConfig& optimizer = config.optimizer;
-  std::map<std::string, std::string> flags = {
-      {"--layers", concat(config.model.num_layers)},
-      {"--heads", concat(config.model.num_heads)},
-      {"--hidden", concat(config.model.hidden)},
-      {"--vocab", concat(config.model.vocab_size)},
-      {"--sequence-length", concat(config.model.sequence_length)},
-      {"--micro-batch-size", concat(config.micro_batch_size)},
-      {"--learning-rate", shortest_text(optimizer.learning_rate)},
-      {"--min-learning-rate", shortest_text(optimizer.min_learning_rate)},
-      {"--warmup-steps", concat(optimizer.warmup_steps)}};
-  if (config.model.ffn > 0) flags["--ffn"] = concat(config.model.ffn);
-  if (config.model.untied) flags["--untied"] = "true";
-  for (const auto& [choice, value] : chosen(config.model)) flags[choice->flag()] = value;
-  return flags;
-}
-
-std::map<std::string, std::string> resolved_flags(const RunConfig& config) {
-  std::map<std::string, std::string> flags = resolved_sizes(config);
-  flags["--threads"] = concat(config.threads);
-  flags["--device"] = name_of(config.device);
-  flags["--sample"] = concat(config.sample_tokens);
-  return flags;
-}
-
-std::string saved_flags(CLI::App& app, const std::map<std::string, std::string>& resolved) {
+std::string saved_flags(FlagTable& flags, const RunConfig* config) {
+  CLI::App& app = flags.app();
   std::string text = concat(kBegin, app.get_name(), ", for --config.\n");
   for (const auto& [name, value] : settings_of_flags(app)) {
     const CLI::Option& option = *app.get_option(name);
-    const auto found = resolved.find(name);
-    const std::string now = found != resolved.end() ? found->second
-                            : option.count() > 0    ? given_value(option)
-                                                    : value;
+    const ValueInRun& in_run = flags.traits(name).in_run;
+    std::string now = config != nullptr && in_run ? in_run(*config) : "";
+    if (now.empty() && option.count() > 0) now = given_value(option);
     const auto needs = option.get_needs();
     const bool is_of_use =
         std::ranges::all_of(needs, [](auto* other) { return other->count() > 0; });
-    const bool is_default = found == resolved.end() && option.count() == 0;
-    if (is_default && (means_none(value) || !is_of_use)) continue;
+    if (now.empty() && (means_none(value) || !is_of_use)) continue;
+    if (now.empty()) now = value;
     const std::string line = concat(name.substr(2), " = ", written(now), "\n");
     if (read_back(app, line) != now) {
       throw UserError(
@@ -117,10 +90,11 @@ std::string saved_flags(CLI::App& app, const std::map<std::string, std::string>&
   return text;
 }
 
-void save_flags(CLI::App& app, const std::map<std::string, std::string>& resolved) {
+void save_flags(FlagTable& flags, const RunConfig* config) {
+  CLI::App& app = flags.app();
   const std::string path = saved_path(app);
   if (path.empty()) return;
-  const std::string text = saved_flags(app, resolved);
+  const std::string text = saved_flags(flags, config);
   named_by(kSaveFlag, [&] {
     require_replaceable(app, path);
     PartialFile file(path);

@@ -1,6 +1,7 @@
 #include "common/train/flags/validators.h"
 
 #include <algorithm>
+#include <cctype>
 #include <charconv>
 #include <cstring>
 #include <optional>
@@ -98,25 +99,19 @@ CLI::Validator byte_size() {
       "");
 }
 
-CLI::Option* add_whole_list(CLI::App& app, const std::string& name, std::vector<size_t>& numbers,
-                            const std::string& text, int64_t least, int64_t most) {
-  // The flag is read as text, because CLI11 would leave out an empty place between two commas.
-  const auto split = [&numbers](const std::vector<std::string>& given) {
-    numbers.clear();
-    for (const std::string& list : given) {
-      for (const std::string& item : items_of(list)) numbers.push_back(std::stoull(item));
-    }
-  };
-  const auto check_items = [range = whole(least, most)](std::string& list) {
-    for (const std::string& item : items_of(list)) {
-      const std::string fault = range(item);
-      if (!fault.empty()) return fault;
-    }
-    return std::string();
-  };
-  return app.add_option_function<std::vector<std::string>>(name, split, text)
-      ->check(CLI::Validator(check_items, ""))
-      ->type_name("UINT,...");
+CLI::Validator true_or_false() {
+  return CLI::Validator(
+      [](std::string& text) {
+        // CLI11 also reads numbers, of which all above 0 are true, and + and -.
+        const bool is_word =
+            text == "0" || text == "1" || std::isalpha(static_cast<unsigned char>(text[0])) != 0;
+        try {
+          if (is_word && CLI::detail::to_flag_value(text) != 0) return std::string();
+        } catch (const std::exception&) {  // the word is another
+        }
+        return concat("'", text, "' is neither true nor false");
+      },
+      "");
 }
 
 void check_countable(const RunConfig& config) {

@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "common/train/trainer/config.h"
 
@@ -26,11 +25,8 @@ double seconds_in(const std::string& time);
 // transform(), which keeps what a validator makes of a value.
 CLI::Validator byte_size();
 
-// Adds a flag that takes whole numbers from `least` to `most`, separated by commas, as in 5,3,3,1.
-// In a file of flags they may also be written [5, 3, 3, 1]. `numbers` gets the values and must live
-// until the app has parsed; `text` is the help text.
-CLI::Option* add_whole_list(CLI::App& app, const std::string& name, std::vector<size_t>& numbers,
-                            const std::string& text, int64_t least, int64_t most);
+// Accepts what a switch may be set to: true, false, and the like (on, no, 1).
+CLI::Validator true_or_false();
 
 // Throws UserError if sizes of the model multiply to more than a size_t can count. Each flag has
 // its range, but their product may still be too large.

@@ -4,20 +4,21 @@
 #include <utility>
 
 #include "common/cluster/cluster_text.h"
+#include "common/train/flags/flag_table.h"
 #include "common/train/flags/validators.h"
 #include "kernels/runtime/check.h"
 
 namespace ladder {
 
-void add_cluster_flags(CLI::App& app, std::string& cluster, std::string& program,
-                       const std::string& when, const std::string& group) {
+void add_cluster_flags(FlagTable& flags, std::string& cluster, std::string& program,
+                       const std::string& when) {
   const auto add = [&](const char* name, std::string& value, const char* text,
                        std::string (*list)()) {
     const auto listed = [list](const std::string& given) {
       if (given == "list") throw CLI::Success(list(), CLI::ExitCodes::Success);
       return std::string();
     };
-    app.add_option(name, value, when + text)->check(CLI::Validator(listed, ""))->group(group);
+    flags.add(name, value, when + text, CLI::Validator(listed, ""), {.file = FileUse::read});
   };
   add("--cluster", cluster,
       "the cluster to simulate, such as h100x8, a100-80x8x64 (64 nodes of 8), laptop, or a file; "
@@ -29,20 +30,25 @@ void add_cluster_flags(CLI::App& app, std::string& cluster, std::string& program
       program_list);
 }
 
-void VirtualFlags::add_to(CLI::App& app, bool distributed) {
-  const char* const group = "Virtual device";
-  add_cluster_flags(app, cluster, program, "With --device virtual: ", group);
-  app.add_flag("--breakdown", breakdown, "With --device virtual: where a step's time goes")
-      ->group(group);
+ValueInRun on_real_device(const ValueInRun& in_run) {
+  return [in_run](const RunConfig& config) {
+    const auto device = config.flags.find("--device");
+    const bool is_virtual =
+        device != config.flags.end() && device->second.value == VirtualFlags::kDevice;
+    return is_virtual ? std::string() : in_run(config);
+  };
+}
+
+void VirtualFlags::add_to(FlagTable& flags, bool distributed) {
+  flags.heading("Virtual device", ComparedBy::nothing);  // it has no state
+  add_cluster_flags(flags, cluster, program, "With --device virtual: ");
+  flags.add("--breakdown", breakdown, "With --device virtual: where a step's time goes");
   if (!distributed) return;
-  app.add_flag(
-         "--fixed-network", fixed_network,
-         "With --device virtual: not also with half and twice the network's rate, which takes "
-         "two simulations more")
-      ->group(group);
-  app.add_option("--ranks", num_ranks, "With --device virtual: ranks [one for each device]")
-      ->check(whole(1, 1'000'000))
-      ->group(group);
+  flags.add("--fixed-network", fixed_network,
+            "With --device virtual: not also with half and twice the network's rate, which takes "
+            "two simulations more");
+  flags.add("--ranks", num_ranks, "With --device virtual: ranks [one for each device]",
+            whole(1, 1'000'000));
 }
 
 void VirtualFlags::check(bool is_virtual) const {

@@ -4,15 +4,17 @@
 #include <cstddef>
 #include <string>
 
-#include "common/io/cli11.h"
 #include "common/train/trainer/config.h"
 
 namespace ladder {
 
 // Adds --cluster and --program, whose help texts begin with `when`. The value "list" ends parsing
 // by a CLI::Success with the names that are known.
-void add_cluster_flags(CLI::App& app, std::string& cluster, std::string& program,
-                       const std::string& when, const std::string& group);
+void add_cluster_flags(FlagTable& flags, std::string& cluster, std::string& program,
+                       const std::string& when);
+
+// Returns `in_run`, but no value in a run on the virtual device, which has none of its own.
+ValueInRun on_real_device(const ValueInRun& in_run);
 
 struct VirtualFlags {
   static constexpr const char* kDevice = "virtual";
@@ -24,7 +26,7 @@ struct VirtualFlags {
   bool fixed_network = false;  // --fixed-network: only with the network that is assumed
 
   // Adds the flags to a program's. Only a program with several ranks has --ranks.
-  void add_to(CLI::App& app, bool distributed);
+  void add_to(FlagTable& flags, bool distributed);
   // Throws a UserError if the device is virtual and --cluster is missing, or if it is not virtual
   // and one of these flags is given.
   void check(bool is_virtual) const;

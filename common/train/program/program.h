@@ -16,7 +16,7 @@ namespace ladder {
 // A lesson (trainer.h) and its flags. Functions use the flags' values at the time of the call.
 struct Program {
   LessonInfo lesson;
-  std::function<void(CLI::App&)> add_flags;
+  std::function<void(FlagTable&)> add_flags;
   std::function<std::unique_ptr<Trainer>(const TrainerContext&)> construct;
   // Those of Lesson, given the flags; empty where it has none.
   std::function<ProcessGrid(size_t num_ranks, size_t rank)> arrange = {};
@@ -64,7 +64,7 @@ Program make_program(const typename T::Flags& initial = {}) {
   const Lesson<Flags>& lesson = T::kLesson;
   return {
       .lesson = lesson.info,
-      .add_flags = [flags](CLI::App& app) { flags->add_to(app); },
+      .add_flags = [flags](FlagTable& table) { flags->add_to(table); },
       .construct =
           [flags](const TrainerContext& context) { return std::make_unique<T>(context, *flags); },
       .arrange = given(lesson.arrange),

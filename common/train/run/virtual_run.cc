@@ -295,7 +295,6 @@ void run_virtual(const Program& program, Options& options, const Job& job) {
   RunConfig config = options.resolve(program.grid(num_ranks, 0));
   config.machine_of = cluster.machine_of(num_ranks);
   if (program.adjust) program.adjust(config);
-  check_distinct(config, flags.cluster, flags.program);
   VirtualRun run(program, config, cluster, num_ranks, flags.breakdown);
   std::optional<PartialFile> trace, drawing;
   if (!config.trace.empty()) named_by("--trace", [&] { trace.emplace(config.trace); });

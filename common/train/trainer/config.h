@@ -6,11 +6,14 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "common/data/masking.h"
 #include "common/model/config.h"
 #include "common/model/optimizer.h"
 #include "common/model/recompute.h"
+#include "common/train/trainer/flag_value.h"
 #include "kernels/runtime/dtype.h"
 #include "kernels/runtime/memory.h"
 
@@ -25,11 +28,6 @@ struct CheckpointConfig {
   bool resume = false;
   bool async = false;          // whether training goes on while one is written
   unsigned grace_seconds = 2;  // from a signal that ends the run to its end by force
-};
-
-struct FlagValue {
-  std::string value;
-  bool is_default = true;
 };
 
 // Whose kernels compute attention: ours, or those of NVIDIA's cuDNN (kernels/cudnn_attention.h).
@@ -75,6 +73,8 @@ struct RunConfig {
   std::string tokenizer;  // path of a tokenizer.json for samples and prompts; empty = none
   CheckpointConfig checkpoint;
   std::map<std::string, FlagValue> flags;  // all of the program, by name, as they were given
+  // The files and folders that flags name, each with its flag, in the order of the rows.
+  std::vector<std::pair<std::string, std::string>> inputs, outputs;
   double peak_flops = 0;  // FLOP/s of one rank's device, for the metric mfu; 0 = unknown
 
   // Returns the accumulation dtype, which gradients, moments and the parameters that AdamW updates

@@ -10,7 +10,6 @@
 
 #include "common/data/corpus.h"
 #include "common/grid/process_grid.h"
-#include "common/io/cli11.h"
 #include "common/model/classifier.h"
 #include "common/model/mixture.h"
 #include "common/model/slices.h"
@@ -66,7 +65,7 @@ struct TrainerContext {
 ProcessGrid grid_of(const TrainerContext& context);
 
 // A trainer. Its class also has
-//   Flags          its own options, with a function void add_to(CLI::App&)
+//   Flags          its own options, with a function void add_to(FlagTable&)
 //   kLesson        a Lesson<Flags> (below)
 //   a constructor  from a TrainerContext and Flags. It allocates everything that the trainer will
 //                  ever need, and nothing else: it and a step also run without memory and peers, to

@@ -5,6 +5,7 @@
 #include <optional>
 #include <set>
 
+#include "common/train/flags/flag_table.h"
 #include "common/train/flags/options.h"
 #include "kernels/runtime/check.h"
 #include "tests/catch.h"
@@ -21,12 +22,12 @@ struct LessonFlags {
   int kind = 0;
   std::vector<size_t> list = {};
 
-  void add_to(CLI::App& app) {
-    app.add_option("--number", number, "");
-    app.add_flag("--on", is_on, "");
-    app.add_option("--kind", kind, "")
+  void add_to(FlagTable& flags) {
+    flags.add("--number", number, "");
+    flags.add("--on", is_on, "");
+    flags.add("--kind", kind, "")
         ->transform(CLI::CheckedTransformer(std::map<std::string, int>{{"x", 0}, {"y", 1}}));
-    app.add_option("--list", list, "")->delimiter(',');
+    flags.add("--list", list, "")->delimiter(',');
   }
 };
 
@@ -37,7 +38,7 @@ std::optional<Values> settings_of(const std::vector<const char*>& flags) {
   std::vector<const char*> argv = {"00_test"};
   argv.insert(argv.end(), flags.begin(), flags.end());
   LessonFlags own;
-  Options options(kLesson, [&](CLI::App& app) { own.add_to(app); });
+  Options options(kLesson, [&](FlagTable& table) { own.add_to(table); });
   try {
     options.parse(static_cast<int>(argv.size()), argv.data());
   } catch (const UserError&) {
@@ -52,7 +53,7 @@ std::optional<Values> settings_of(const std::vector<const char*>& flags) {
 std::set<std::string> names_of_flags() {
   std::set<std::string> names;
   LessonFlags own;
-  Options options(kLesson, [&](CLI::App& app) { own.add_to(app); });
+  Options options(kLesson, [&](FlagTable& table) { own.add_to(table); });
   for (const CLI::Option* option : options.app().get_options()) names.insert(option->get_name());
   return names;
 }

@@ -7,6 +7,7 @@
 #include <optional>
 #include <sstream>
 
+#include "common/train/flags/flag_table.h"
 #include "common/train/flags/validators.h"
 #include "tests/catch.h"
 #include "tests/common/io/test_files.h"
@@ -38,7 +39,7 @@ Flags parse(const std::string& line) {
   app.add_option("--real", flags.real);
   app.add_option("--text", flags.text);
   app.add_option("--bytes", flags.bytes)->transform(byte_size());
-  add_whole_list(app, "--list", flags.list, "Numbers", 0, 99);
+  FlagTable(app).add_whole_list("--list", flags.list, "Numbers", 0, 99);
   app.add_flag("--on", flags.on);
   std::vector<std::string> words = {"program"};
   std::istringstream stream(line);
@@ -135,6 +136,15 @@ TEST_CASE("a flag has one value, once") {
         "--size: given 3 times, expected once; see --help");
   CHECK(fault_of_file("size = 1\nsize = 2\n") ==
         "--config FILE, line 1: --size: given 2 times, expected once; see --help");
+  // CLI11 would take the first of lines that are apart, the last of a switch, and a list of both.
+  for (const std::string name : {"size", "on", "list", "text", "bytes"}) {
+    const std::string line = name + " = 1\n", again = name + " = 0\n";
+    const std::string fault = "--config FILE, line 2: --" + name + ": given ";
+    CHECK(fault_of_file("real = 1\n" + line + "signed = 3\n--" + again) ==
+          fault + "2 times, expected once; see --help");
+    CHECK(fault_of_file("\n" + line + again + line) ==
+          fault + "3 times, expected once; see --help");
+  }
 }
 
 TEST_CASE("sizes and lists are decimal too, and a list has no empty place") {
@@ -219,11 +229,20 @@ TEST_CASE("what was probably meant is said: near misses, and the names of other 
 }
 
 TEST_CASE("a value that cannot be read is said in our words, with its line in a file") {
-  CHECK(fault("--on=perhaps") == "--on: 'perhaps' is neither true nor false; see --help");
+  for (const std::string value : {"perhaps", "7", "-1", "+", "-", "2", "10", "01", "0.5", "nope"}) {
+    CHECK(fault("--on=" + value) ==
+          concat("--on: '", value, "' is neither true nor false; see --help"));
+  }
+  for (const std::string value : {"1", "true", "on", "yes", "True"})
+    CHECK(parse("--on=" + value).on);
+  for (const std::string value : {"0", "false", "off", "no"}) CHECK(!parse("--on=" + value).on);
   CHECK(fault("--small 99999999999") == "--small: '99999999999' is no value for it; see --help");
   const std::string list = "list = [5,\n  3]  # a comment = [\n\n; size = 3\n";
-  CHECK(fault_of_file(list + "on = perhaps\n") ==
-        "--config FILE, line 5: --on: 'perhaps' is neither true nor false; see --help");
+  for (const std::string value : {"perhaps", "7"}) {
+    CHECK(
+        fault_of_file(list + "on = " + value + "\n") ==
+        concat("--config FILE, line 5: --on: '", value, "' is neither true nor false; see --help"));
+  }
   CHECK(fault_of_file(list + "--small = 99999999999\n") ==
         "--config FILE, line 5: --small: '99999999999' is no value for it; see --help");
 }

@@ -16,7 +16,19 @@ namespace {
 namespace fs = std::filesystem;
 
 // What is said of these files; "" if they may be used together.
-std::string fault(const RunConfig& config) {
+std::string fault(RunConfig config) {
+  config.inputs = {{"--init", config.init},
+                   {"--init-adapter", config.init_adapter},
+                   {"--data", config.data},
+                   {"--task", config.task},
+                   {"--tokenizer", config.tokenizer}};
+  config.outputs = {{"--dump", config.dump},
+                    {"--metrics", config.metrics},
+                    {"--tensorboard", config.tensorboard},
+                    {"--trace", config.trace},
+                    {"--draw", config.draw},
+                    {"--export", config.export_to},
+                    {"--checkpoint", config.checkpoint.path}};
   const Corpus corpus = config.data.empty() ? Corpus::king_james() : Corpus::open(config.data);
   try {
     check_distinct(config, corpus);
@@ -157,16 +169,18 @@ TEST_CASE("no output is a file of the folder of --init or beside --tokenizer, dr
 
 TEST_CASE("no output of simulated ranks is the description of their cluster or program") {
   const TestFolder folder;
-  RunConfig config = outputs("", "", folder.write("cluster.json", "{}"));
-  const std::string cluster = folder / "./cluster.json";
-  CHECK_THROWS_WITH(check_distinct(config, cluster, ""),
-                    "--trace " + config.trace + " and --cluster " + cluster +
-                        " are the same file; give the output a name of its own");
-  CHECK_THROWS_WITH(check_distinct(config, "h100", cluster),
-                    "--trace " + config.trace + " and --program " + cluster +
-                        " are the same file; give the output a name of its own");
-  config.trace = folder / "trace";
-  CHECK_NOTHROW(check_distinct(config, cluster, cluster));
+  const Corpus corpus = Corpus::king_james();
+  const std::string file = folder.write("cluster.json", "{}"), other = folder / "./cluster.json";
+  RunConfig config;
+  config.outputs = {{"--trace", file}};
+  for (const std::string flag : {"--cluster", "--program"}) {
+    config.inputs = {{flag, other}};
+    CHECK_THROWS_WITH(check_distinct(config, corpus),
+                      "--trace " + file + " and " + flag + " " + other +
+                          " are the same file; give the output a name of its own");
+  }
+  config.outputs = {{"--trace", folder / "trace"}};
+  CHECK_NOTHROW(check_distinct(config, corpus));
 }
 
 TEST_CASE("no output lies in a checkpoint") {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "common/model/published_config.h"
+#include "common/train/flags/flag_table.h"
 #include "kernels/runtime/check.h"
 #include "kernels/runtime/threads.h"
 #include "tests/catch.h"
@@ -22,7 +23,7 @@ constexpr LessonInfo kLesson = {
 // The flags that `line` gives, on so many ranks.
 RunConfig parse_with(
     const std::string& line, const ProcessGrid& grid,
-    const std::function<void(CLI::App&)>& add_flags = [](CLI::App&) {}) {
+    const std::function<void(FlagTable&)>& add_flags = [](FlagTable&) {}) {
   std::istringstream words(line);
   std::vector<std::string> arguments = {"00_test"};
   for (std::string word; words >> word;) arguments.push_back(word);
@@ -71,7 +72,7 @@ std::string dtype_or_fault(Precisions precisions, const char* name) {
   const char* const argv[] = {"00_test", "--device", "cpu", "--dtype", name};
   const LessonInfo lesson = {"00_test", "Tests flags.", precisions};
   try {
-    Options options(lesson, [](CLI::App&) {});
+    Options options(lesson, [](FlagTable&) {});
     options.parse(5, argv);
     return std::string(name_of(options.resolve({}).dtype));
   } catch (const UserError& error) {
@@ -109,7 +110,7 @@ OptimizerConfig optimizer_of(const std::vector<const char*>& flags, bool has_muo
   argv.insert(argv.end(), flags.begin(), flags.end());
   const LessonInfo lesson = {
       .name = "00_test", .description = "Tests flags.", .gives_matrices = has_muon};
-  Options options(lesson, [](CLI::App&) {});
+  Options options(lesson, [](FlagTable&) {});
   options.parse(static_cast<int>(argv.size()), argv.data());
   return options.resolve({}).optimizer;
 }
@@ -517,7 +518,7 @@ TEST_CASE("devices are those of the build") {
 TEST_CASE("--communication is for several ranks and for devices") {
   const auto communication = [](std::vector<const char*> argv) {
     argv.insert(argv.begin(), "00_test");
-    Options options({"00_test", "Tests flags."}, [](CLI::App&) {});
+    Options options({"00_test", "Tests flags."}, [](FlagTable&) {});
     options.parse(static_cast<int>(argv.size()), argv.data());
     options.resolve({});
     return options.connection().communication;
@@ -542,9 +543,44 @@ TEST_CASE("unknown flags, missing values and stray words are errors") {
   CHECK_THAT(fault("--steps 5 --steps 6"), ContainsSubstring("--steps"));
 }
 
+// What check_distinct() compares, so a file that is missing here may be written over.
+TEST_CASE("a run knows the files that its flags name, in the order of the flags") {
+  using Files = std::vector<std::pair<std::string, std::string>>;
+  const auto files_of = [](const std::string& line) {
+    std::istringstream words("00_test " + line);
+    std::vector<std::string> arguments;
+    for (std::string word; words >> word;) arguments.push_back(word);
+    std::vector<const char*> argv;
+    for (const std::string& argument : arguments) argv.push_back(argument.c_str());
+    Options options(kLesson, [](FlagTable&) {});
+    options.parse(static_cast<int>(argv.size()), argv.data());
+    return std::pair(options.table().files(FileUse::read), options.table().files(FileUse::written));
+  };
+  const auto [inputs, outputs] = files_of(
+      "--init i --init-adapter a --task t --data d,e --tokenizer k --cluster c --program p --dump "
+      "d "
+      "--metrics m --tensorboard b --trace t --draw w --export x --checkpoint c");
+  CHECK(inputs == Files{{"--init", "i"},
+                        {"--init-adapter", "a"},
+                        {"--task", "t"},
+                        {"--data", "d,e"},
+                        {"--tokenizer", "k"},
+                        {"--cluster", "c"},
+                        {"--program", "p"}});
+  CHECK(outputs == Files{{"--dump", "d"},
+                         {"--metrics", "m"},
+                         {"--tensorboard", "b"},
+                         {"--trace", "t"},
+                         {"--draw", "w"},
+                         {"--export", "x"},
+                         {"--checkpoint", "c"}});
+  CHECK(parse("--trace t").outputs == Files{{"--trace", "t"}});
+  CHECK(parse("--data " + config_file("x")).inputs.front().first == "--data");
+}
+
 TEST_CASE("a lesson adds its own flags; help names all and sets none") {
   size_t bytes = 0;
-  const auto add = [&](CLI::App& app) { app.add_option("--bucket-bytes", bytes, "A bucket"); };
+  const auto add = [&](FlagTable& flags) { flags.add("--bucket-bytes", bytes, "A bucket"); };
   parse_with("--bucket-bytes 77", {}, add);
   CHECK(bytes == 77);
 

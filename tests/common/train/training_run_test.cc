@@ -17,6 +17,8 @@
 #include <thread>
 #include <vector>
 
+#include "common/train/flags/flag_table.h"
+#include "common/train/flags/options.h"
 #include "common/train/report/report.h"
 #include "kernels/runtime/clock.h"
 #include "tests/catch.h"
@@ -318,6 +320,14 @@ constexpr Changeable kChangeable[] = {
     {"--dtype", [](RunConfig& config) { config.dtype = DType::fp64; }},
     {"--lesson-flag", [](RunConfig& config) { config.flags["--lesson-flag"].value = "2"; }}};
 
+// The rows of the flags of a program to which nothing is given.
+std::map<std::string, FlagValue> flags_by_default() {
+  const char* const argv[] = {"00_test"};
+  Options options({"00_test", "Tests flags."}, [](FlagTable&) {});
+  options.parse(1, argv);
+  return options.resolve({}).flags;
+}
+
 TEST_CASE("a resumed run names the flags that have changed, and no others") {
   for_random_cases(12, [](size_t seed) {
     CAPTURE(seed);
@@ -327,7 +337,8 @@ TEST_CASE("a resumed run names the flags that have changed, and no others") {
     Recorder first(2);
     first.config.evaluate_every = 0;
     first.config.checkpoint.path = folder / "c";
-    first.config.flags = {{"--lesson-flag", {"1", false}}};
+    first.config.flags = flags_by_default();
+    first.config.flags["--lesson-flag"] = {"1", false};
     first.train();
     Recorder run(3);
     run.config = first.config;

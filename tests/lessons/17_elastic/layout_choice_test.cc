@@ -3,6 +3,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "common/train/flags/flag_table.h"
 #include "common/train/flags/options.h"
 #include "lessons/07_tensor_parallel/slices.h"
 #include "lessons/08_pipeline_parallel/plan.h"
@@ -48,7 +49,7 @@ TEST_CASE("as many ranks as possible train, and split the model as was asked for
 TEST_CASE("a layout can train exactly if the flags and both trainers accept it") {
   const size_t micro_batch = GENERATE(0, 1, 4);
   const RunConfig config = config_of(24, micro_batch);
-  Options options(ElasticTrainer::kLesson.info, [](CLI::App&) {});
+  Options options(ElasticTrainer::kLesson.info, [](FlagTable&) {});
   std::vector<const char*> argv = {
       "17_elastic",          "--model", "nano", "--layers", "3", "--heads", "6", "--hidden", "24",
       "--global-batch-size", "24"};
@@ -81,8 +82,9 @@ TEST_CASE("a layout can train exactly if the flags and both trainers accept it")
 TEST_CASE("planted failures are read from text and written as text") {
   const auto parsed = [](const std::string& text) {
     CLI::App app;
+    FlagTable flags(app);
     std::vector<Failure> failures;
-    add_failures(app, failures, "");
+    add_failures(flags, failures);
     app.parse("--fail " + text);
     return failures;
   };

@@ -7,6 +7,7 @@
 #include "common/checkpoint/reader.h"
 #include "common/io/path.h"
 #include "common/io/printable.h"
+#include "common/train/flags/flag_table.h"
 #include "common/train/flags/model_flags.h"
 #include "common/train/flags/validators.h"
 #include "tools/programs/small_program.h"
@@ -29,7 +30,8 @@ struct Flags {
 void add_model_flags(CLI::App& app, Flags& flags) {
   CLI::Option* const model = app.add_option(
       "--model", flags.model, "Instead of DIR: a preset, such as tiny or gpt2, without checkpoint");
-  for (CLI::Option* size : flags.sizes.add_to(app)) size->needs(model);
+  FlagTable table(app);
+  for (CLI::Option* size : flags.sizes.add_to(table)) size->needs(model);
 }
 
 ModelConfig model_of(const Flags& flags) {
