@@ -42,7 +42,7 @@ class OptimizerState {
 
  private:
   // The elements of one parameter that this rank updates.
-  struct Piece {
+  struct Part {
     const Parameter* parameter;
     size_t rule, unit;
     size_t first, count;  // elements of what the rank holds of the parameter
@@ -52,11 +52,11 @@ class OptimizerState {
   struct Kind {
     std::string_view name;
     Tensor buffer;
-    std::vector<size_t> begins;  // by piece: where it lies in the buffer; kNone if it has none
+    std::vector<size_t> begins;  // by part: where it lies in the buffer; kNone if it has none
   };
   static constexpr size_t kNone = ~size_t{0};
 
-  void find_pieces();
+  void find_parts();
   void add_kind(Memory& memory, DType dtype, std::string_view name);
   bool is_kept(std::string_view kind, size_t rule) const;
   const Kind* find(std::string_view kind) const;
@@ -69,7 +69,7 @@ class OptimizerState {
   const Layout& layout_;
   size_t rank_;
   bool is_sharded_;
-  std::vector<Piece> pieces_;
+  std::vector<Part> parts_;
   std::vector<Kind> kinds_;
 };
 
