@@ -45,7 +45,7 @@ TEST_CASE("in shards of the optimizer's state: lesson 01's numbers") {
 TEST_CASE("in shards of all: lesson 01's numbers") { require_sgd<Zero3Trainer>(); }
 TEST_CASE("on the host: lesson 01's numbers") {
   require_sgd<OffloadTrainer>();
-  require_sgd<OffloadTrainer>({.zero_stage = 3, .offload_parameters = true});
+  require_sgd<OffloadTrainer>({.zero_stage = 3, .offload_parameters = true, .gather = {}});
 }
 
 TEST_CASE("the state is one tensor, none without momentum, and masters where there are some") {
