@@ -1,4 +1,5 @@
-// AdamW as a rule: two running means of each element's gradient. [Loshchilov19]
+// AdamW as a rule: it keeps a running mean of each element's gradient and one of its square
+// (kernels/adamw.h has the formula). [Loshchilov19]
 #pragma once
 
 #include "common/optimizer/rule.h"

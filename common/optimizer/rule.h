@@ -19,7 +19,7 @@ namespace ladder {
 struct UpdateStep {
   int64_t number = 1;  // of the update, from 1
   double learning_rate = 0;
-  double grad_scale = 1;  // the factor of the gradient: that of clipping, divided by the loss scale
+  double grad_scale = 1;  // multiplies the gradient: the factor of clipping / the loss scale
 };
 
 // The elements of a parameter that this rank updates. All views are (n).
@@ -38,14 +38,15 @@ class UpdateRule {
   virtual ~UpdateRule() = default;
 
   virtual std::string_view name() const = 0;  // as --optimizer has it
-  // Returns whether it takes parameters of this form.
+  // Returns whether it takes parameters of this form, whose count is 0 if they are no matrices of a
+  // block.
   virtual bool takes(const MatrixForm& form) const = 0;
   // Returns whether it needs whole matrices. Other rules work element by element.
   virtual bool needs_matrices() const { return false; }
   // Returns the kinds of tensors that it keeps of each parameter (slices.h).
   virtual std::vector<std::string_view> state() const = 0;
-  // Updates all these parameters, and then the copies. Gradients keep their values. Rules by
-  // elements are asynchronous.
+  // Updates all these parameters, and then the copies. Gradients are not changed. A rule that needs
+  // no whole matrices only queues its kernels.
   virtual void update(Stream& stream, const std::vector<UpdateTensors>& tensors,
                       const UpdateStep& step) = 0;
   // Returns the floating-point operations of an update of the whole parameter.
@@ -57,7 +58,7 @@ inline constexpr std::string_view kUpdateRange = "update";
 
 using Rules = std::vector<std::unique_ptr<UpdateRule>>;
 
-// What a rank has computed with whole matrices.
+// How many whole matrices a rank updates.
 struct MatrixWork {
   size_t each = 0, so_far = 0;  // matrices: in an update, and in all
 };
@@ -73,10 +74,10 @@ Rules make_rules(const OptimizerConfig& config, const MatrixUpdate& matrices = n
 std::vector<std::string> optimizer_names();
 bool is_optimizer(std::string_view name);  // whether it is one of them
 
-// Returns the flags that decide what an optimizer keeps, with their values as a checkpoint has
-// them, and from these flags an optimizer that keeps the same.
+// The flags that decide what an optimizer keeps, with their values, as a checkpoint has them.
 using OptimizerSettings = std::map<std::string, std::string>;
 OptimizerSettings optimizer_settings(const OptimizerConfig& config);
+// Returns an optimizer that keeps the same as the one with these settings.
 OptimizerConfig optimizer_of(const OptimizerSettings& settings);
 // Returns why an optimizer cannot go on with what another one has kept, such as "--optimizer was
 // muon"; empty if it can.
@@ -88,8 +89,8 @@ bool is_update_kernel(std::string_view kernel);
 
 // Returns the index of the rule that has parameters of this form.
 size_t rule_of(const Rules& rules, const MatrixForm& form);
-// Returns whether a run keeps this kind (slices.h) of a parameter: of what is frozen only kParam,
-// and of the rest what the rule keeps that has it.
+// Returns whether a run keeps this kind (slices.h) of a parameter. Of a frozen one it keeps kParam
+// alone, of another what the first rule that takes it keeps.
 bool keeps(const OptimizerConfig& config, std::string_view kind, const ParameterSpec& parameter);
 
 }  // namespace ladder

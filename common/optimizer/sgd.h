@@ -5,7 +5,8 @@
 
 namespace ladder {
 
-// With B a parameter, M its momentum, and G its gradient times grad_scale plus weight_decay B:
+// With B a parameter, M its momentum, and G its gradient times grad_scale, plus weight_decay B if
+// it is a parameter that decays:
 //   M = momentum M + G;  B = B - learning_rate M, or with Nesterov's look ahead
 //                        B = B - learning_rate (G + momentum M)
 // Without momentum B moves by G. Weight decay is a part of the gradient, and so of the momentum:

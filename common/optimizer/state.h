@@ -13,10 +13,10 @@ namespace ladder {
 // layout, or this rank's shard of every unit. It also has their masters and counts updates.
 class OptimizerState {
  public:
-  // Allocates a buffer for each kind that a rule keeps. A kind that all rules keep lies as the
-  // parameters do, padding included; of another the elements that have it lie one after the other,
-  // without padding. With `has_masters` there is also a master copy of the parameters, which is
-  // then the copy that is updated. Category: optimizer. The rules and the layout, which is
+  // Allocates a buffer for each kind that a rule keeps. If all rules keep it, the buffer has the
+  // layout of the parameters, padding included; otherwise it has only the parameters that have this
+  // kind, packed. With `has_masters` there is also a master copy of the parameters, and updates go
+  // to that. Category: optimizer. The rules and the layout, which is
   // Layout::trained(), must outlive this object.
   OptimizerState(Memory& memory, const Rules& rules, DType dtype, const Layout& layout, size_t rank,
                  bool is_sharded, bool has_masters);
@@ -27,7 +27,8 @@ class OptimizerState {
   TensorView first_buffer() const {
     return kinds_.empty() ? TensorView() : kinds_.front().buffer.view();
   }
-  // Return the slices of such a buffer: all, or those that this rank owns (owned_range).
+  // Return the slices of a kind's buffer: all, or those that this rank owns (owned_range in
+  // slices.h).
   std::vector<Slice> held(std::string_view kind) const;
   std::vector<Slice> owned(std::string_view kind) const;
   // Adds what a rule updates of a unit to `tensors`. `all` has the part of the unit that this rank

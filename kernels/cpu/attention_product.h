@@ -9,11 +9,11 @@
 
 namespace ladder::cpu {
 
-// The queries and the keys of a tile. Keys start at a multiple of kKeys, which kQueries divides. So
-// with a causal mask the first key of a tile is never after its first query.
+// The queries and the keys of a tile. Tiles start at multiples of these, and kKeys is a multiple of
+// kQueries. So with a causal mask the first key of a tile is never after its first query.
 inline constexpr size_t kQueries = 64, kKeys = 256;
-// In bf16 and fp16 sums need memory of their own, which holds this many elements of a token's
-// vector. A wider head is computed in slices, and each slice computes the scores again.
+// In bf16 and fp16 results are summed in fp32, in a buffer with this many elements of each query's
+// vector. A wider head is computed slice by slice, and each slice computes the scores again.
 inline constexpr size_t kSlice = 128;
 
 // Rows [row, row + rows) and columns [column, column + columns) of a matrix, in the accumulation
@@ -49,8 +49,8 @@ class WidenedMatrix {
 };
 
 // out (m, n) = a (m, k) b (k, n), or += with accumulate. Rows of out are out_stride apart. Two
-// bf16 matrices are multiplied directly. Otherwise bf16 and fp16 are converted, kSlice elements
-// of the sum at a time.
+// bf16 matrices are multiplied directly. Otherwise bf16 and fp16 are converted first; if
+// the left factor is, kSlice elements of the sum at a time.
 template <class L, class R, class A>
 void product(size_t m, size_t n, size_t k, Matrix<L> a, Matrix<R> b, bool accumulate, A* out,
              size_t out_stride) {

@@ -39,8 +39,9 @@ struct Head {
   const T *q, *k, *v;
 };
 
-// Sets the scores of masked keys, those from `valid` on, so that their probabilities are 0; but of
-// the n keys only up to the next whole vector. Returns the number of keys up to there.
+// Keys from `valid` on are masked. Gives them the lowest score, whose exponential is 0, up to the
+// next multiple of 64 bytes (or n), and returns that number of keys: loops up to there have whole
+// vectors. exponentials() sets the rest to 0.
 template <class T>
 size_t mask_scores(T* scores, size_t valid, size_t n) {
   constexpr size_t kVector = 64 / sizeof(T);

@@ -1,9 +1,11 @@
 // Sums and maxima by vectors, in an order that depends only on the elements' indices.
 //
 // The compiler may not reorder floating-point additions, so in a plain loop each addition waits for
-// the one before. Here lane l sums elements l, l + lanes, ..., and the lanes are added in a fixed
-// tree. There are as many lanes in four registers of 64 bytes, on a CPU without these in eight of
-// 32. That is fast, and gives the same bits on every machine and for every number of threads.
+// the one before. Here a sum has 256 bytes of lanes, 64 in fp32: four registers of 64 bytes, or
+// eight of 32. Element i of each whole group of 64 goes to lane i. What is left goes to lanes 0 to
+// 15, in groups of 16. Then the lanes are added in a fixed tree, and the last n % 16 elements to
+// their sum. (A maximum has half as many lanes.) That is fast, and gives the same bits on every
+// machine and for every number of threads.
 #pragma once
 
 #include <algorithm>

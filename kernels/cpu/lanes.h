@@ -1,4 +1,4 @@
-// Numbers by registers. lane_sum.h has sums of them.
+// Vectors of numbers, a register each. lane_sum.h has sums of them.
 #pragma once
 
 #ifdef __x86_64__
@@ -15,14 +15,14 @@
 
 namespace ladder::cpu {
 
-// The bytes of a register.
+// The bytes of a register; on aarch64, of two.
 #ifdef __AVX512F__
 inline constexpr size_t kRegister = 64;
 #else
 inline constexpr size_t kRegister = 32;
 #endif
 
-// A register full of numbers.
+// The vectors of numbers that fill a register, and how they are loaded and stored.
 template <class T>
 struct Lanes {
   static constexpr size_t kCount = kRegister / sizeof(T);
@@ -49,7 +49,8 @@ struct Lanes {
     const Words up = ((x >> 16 & 1) + 0x7FFF) & ordered, quiet = 0x400000 & ~ordered;
     store_bits(to, __builtin_convertvector(((x + up) | quiet) >> 16, Halves));
   }
-  // Processors have instructions for fp16, and x86's have no name in the compiler's own vectors.
+  // g++ 12 cannot convert vectors of fp16 on x86; these instructions do. (Without a mask it warns
+  // that a vector in its own header has no value.)
 #ifdef __AVX512F__
   static Vector load(const float16* from) requires std::same_as<T, float> {
     return _mm512_maskz_cvtph_ps(0xFFFF,

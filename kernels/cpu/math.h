@@ -1,10 +1,11 @@
 // exp without branches: the compiler computes a loop over it in vectors of any width, and the bits
-// are the same for a scalar and for an element of a vector, on every machine. The error is below
-// 2 ulp. Results that are not normal numbers are 0.
+// are the same for a scalar and for an element of a vector, on every CPU. The error is below 1 ulp.
+// x below kLeast gives 0, and above kMost infinity; both lie a little within the range of normal
+// results.
 //
 // With n = x / log(2), rounded to an integer, and r = x - n log(2), exp(x) = 2^n exp(r), where |r|
-// is at most log(2) / 2. exp(r) is its Taylor series, up to the last term that is felt; adding n to
-// its exponent multiplies it by 2^n.
+// is at most log(2) / 2. exp(r) is its Taylor series, up to the last term that changes the result;
+// adding n to its exponent multiplies it by 2^n.
 #pragma once
 
 #include <bit>
@@ -58,7 +59,8 @@ template <class T, class V, class Bits>
 inline V exp_of(V x) {
   using E = Exp<T>;
   constexpr V kZero = {};
-  // Added to a number so large, n is rounded to an integer, which then stands in the last bits.
+  // Numbers as large as 1.5 * 2^23 (2^52 in fp64) are 1 apart. So adding it rounds x / log(2) to
+  // the integer n, which then stands in the last bits.
   constexpr T kLarge = static_cast<T>(uint64_t{3} << (E::kMantissa - 1));
   const V shifted = multiply_add(x, kZero + T{1} / E::kLog2, kZero + kLarge);
   const V n = shifted - kLarge;

@@ -18,7 +18,7 @@ struct Bodies {
 extern "C" {
 // Made by kernels/v4_names.sh; the last pair is null. Programs without kernels have none.
 [[gnu::weak]] extern const Bodies ladder_bodies[];
-// In programs with a body of their own, for v3 alone.
+// Defined (v3_alone.cc) in programs that replace a body. What replaces it is compiled for v3 only.
 [[gnu::weak]] extern const char ladder_v3_alone;
 }
 

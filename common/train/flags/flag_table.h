@@ -13,14 +13,15 @@
 
 namespace ladder {
 
-// FlagTable adds flags to CLI11's app, which parses them. --help, --save-config, the comparison of
-// ranks, that of a run with its resumption, and the check of the files that flags name read it.
+// FlagTable adds flags to CLI11's app, which parses them. These read it: --help, --save-config, the
+// comparisons (of ranks with each other, and of a run that resumes with the one before), and the
+// check of the files that flags name.
 class FlagTable {
  public:
   explicit FlagTable(CLI::App& app) : app_(app) {}
 
-  // The rows that follow stand under this heading of --help. A run that resumes compares them so,
-  // unless a row says otherwise.
+  // The rows that follow stand under this heading of --help. `compared` says how a run that resumes
+  // compares them, unless a row says otherwise.
   void heading(const std::string& name, ComparedBy compared = ComparedBy::value);
 
   // Adds a row: a flag that sets a variable, which must live until the app has parsed. A bool is a
@@ -52,7 +53,7 @@ class FlagTable {
   CLI::App& app() { return app_; }
   // Returns what the row of a flag says; of a flag that has none, what a row says by default.
   const FlagTraits& traits(const std::string& name) const;
-  // Returns the files or folders that are used so, each with its flag, in the order of the rows.
+  // Returns the files or folders that have this use, each with its flag, in the order of the rows.
   // REQUIRES: the app has parsed.
   std::vector<std::pair<std::string, std::string>> files(FileUse use) const;
 
@@ -65,7 +66,6 @@ class FlagTable {
   std::map<std::string, FlagTraits> rows_;
 };
 
-// Return how a row finds its value in a run: in a member of what the run has chosen.
 template <class T>
 std::string value_text(const T& value) {
   if constexpr (std::is_floating_point_v<T>) {
@@ -76,6 +76,7 @@ std::string value_text(const T& value) {
     return concat(value);
   }
 }
+// Return a function that reads this member of what a run has chosen.
 template <class T>
 ValueInRun in_run(T RunConfig::*member) {
   return [member](const RunConfig& config) { return value_text(config.*member); };

@@ -12,23 +12,24 @@ struct RunConfig;
 
 // How a run that resumes finds out that a flag has changed.
 enum class ComparedBy {
-  value,   // its value is compared, unless it is the default
-  in_run,  // its value in the run is compared, also a default
-  model,   // the models are compared; a run with another one is refused
-  layout,  // the layouts are compared
-  nothing  // nobody compares it, since it changes no number of the state
+  value,   // by the text that was given; a flag that was not given is not compared
+  in_run,  // by the value that the run has chosen, whether or not the flag was given
+  model,   // not itself, but the model that it shapes: a run with another one is refused
+  layout,  // not itself, but the layout
+  nothing  // not at all, since it changes no number of the state
 };
 
 // What a run does with the file or folder that a flag names.
 enum class FileUse { none, read, written };
 
-// Returns the value of a flag in a run; an empty text if it is what was given.
+// Returns the value that a run has chosen for a flag; an empty text if the run has chosen none, so
+// that what was given stands.
 using ValueInRun = std::function<std::string(const RunConfig&)>;
 
 struct FlagTraits {
-  std::optional<ComparedBy> compared = {};  // nothing: as the heading of the row says
+  std::optional<ComparedBy> compared = {};  // without: as the row's heading says
   FileUse file = FileUse::none;
-  ValueInRun in_run = {};  // where a default comes from the preset, other flags or the machine
+  ValueInRun in_run = {};  // for defaults that come from the preset, other flags or the machine
 };
 
 struct FlagValue {
