@@ -41,7 +41,7 @@ struct RankState {
 
   RankState(const ModelConfig& model, const ProcessGrid& grid, DType dtype)
       : layout(rank_layout(model, grid)) {
-    slices = stored_slices([&](std::string_view) {
+    slices = stored_by_adamw([&] {
       const size_t n = layout.num_elements();
       buffers.emplace_back(n);  // as many bytes as fp64 takes, or more
       const TensorView buffer(buffers.back().data(), dtype, DeviceType::cpu, {n});

@@ -37,13 +37,21 @@ inline std::vector<Slice> slices_without_memory(const Layout& layout, const Proc
   return owned_slices(layout, grid.group_rank(Axis::data), buffer);
 }
 
+// What AdamW has of a rank's slices: stored_slices() asks for each kind that an optimizer may keep.
+template <class SlicesOf>
+std::vector<NamedSlice> stored_by_adamw(SlicesOf slices_of) {
+  return stored_slices([&](std::string_view kind) {
+    return kind == kMomentum ? std::vector<Slice>() : slices_of();
+  });
+}
+
 // A whole index, with made-up checksums. REQUIRES: no slice has more than one file block.
 inline CheckpointIndex whole_index(const ModelConfig& model, ProcessGrid grid, int64_t step = 50) {
   CheckpointIndex index = empty_index(model, grid, step);
   for (grid.rank = 0; grid.rank < grid.world_size(); ++grid.rank) {
     const Layout layout = rank_layout(model, grid);
-    const auto slices = [&](std::string_view) { return slices_without_memory(layout, grid); };
-    for (const auto& [name, slice] : stored_slices(slices)) {
+    const auto slices = [&] { return slices_without_memory(layout, grid); };
+    for (const auto& [name, slice] : stored_by_adamw(slices)) {
       StoredTensor& tensor = index.tensors[name];
       const Shape& shape = slice.parameter->full_shape;
       tensor.shape.assign(1, shape[0]);
