@@ -55,34 +55,26 @@ void PlanFlags::add_to(FlagTable& flags) {
             "Sequences in an optimizer step [about half a million tokens]", whole(1, 100'000'000));
   flags.add("--dtype", dtype, "fp32, fp64, bf16 or fp16 [bf16 or fp16 if the device has it]",
             CLI::IsMember({"fp32", "fp64", "bf16", "fp16"}));
-  flags
-      .add("--lessons", allowed.lessons,
-           "Plan with these alone, with commas, such as 02,03,09 [all that can be planned]")
-      ->delimiter(',')
+  const auto list = [&](const char* name, auto& values, const char* help) {
+    return flags.add(name, values, help)->delimiter(',');
+  };
+  list("--lessons", allowed.lessons,
+       "Plan with these alone, with commas, such as 02,03,09 [all that can be planned]")
       ->transform(planned_lesson());
-  flags
-      .add("--recompute", allowed.recompute_modes,
-           "Plan with these modes of recomputation alone [none,cheap,attention,mlp,block]")
-      ->delimiter(',')
+  list("--recompute", allowed.recompute_modes,
+       "Plan with these modes of recomputation alone [none,cheap,attention,mlp,block]")
       ->check(CLI::IsMember(kRecomputeModes).description(""));
-  flags.add("--zero-stages", allowed.zero_stages, "Plan with these stages of ZeRO alone [0,1,2,3]")
-      ->delimiter(',')
+  list("--zero-stages", allowed.zero_stages, "Plan with these stages of ZeRO alone [0,1,2,3]")
       ->check(whole(0, 3));
-  flags
-      .add("--pipeline-parallel-sizes", allowed.pipeline_sizes,
-           "Plan with so many stages of a pipeline alone, such as 1,2,4 [all that divide]")
-      ->delimiter(',')
+  list("--pipeline-parallel-sizes", allowed.pipeline_sizes,
+       "Plan with so many stages of a pipeline alone, such as 1,2,4 [all that divide]")
       ->check(whole(1, kMostRanks));
-  flags
-      .add("--tensor-parallel-sizes", allowed.tensor_sizes,
-           "Plan with tensor groups of these sizes alone [all that divide, within a node]")
-      ->delimiter(',')
+  list("--tensor-parallel-sizes", allowed.tensor_sizes,
+       "Plan with tensor groups of these sizes alone [all that divide, within a node]")
       ->check(whole(1, kMostRanks));
-  flags
-      .add("--no-overlap", allowed.no_overlap,
-           "Plan with lesson 09, with axes that communicate while nothing computes: data, "
-           "tensor, or both with a comma")
-      ->delimiter(',')
+  list("--no-overlap", allowed.no_overlap,
+       "Plan with lesson 09, with axes that communicate while nothing computes: data, "
+       "tensor, or both with a comma")
       ->check(CLI::IsMember({"data", "tensor"}).description(""));
   flags.add("--tokens", limits.tokens, "Also print how long training on so many tokens takes",
             real(0, 1e18, true));
@@ -91,10 +83,8 @@ void PlanFlags::add_to(FlagTable& flags) {
             real(0, 1e9, true));
   flags.add("--gpu-hours", limits.device_hours,
             "The same, with at most so many hours of all devices together", real(0, 1e18, true));
-  flags
-      .add("--measured", measured,
-           "Choose among these: DEVICES:SECONDS:TOKENS of a step, or DEVICES:oom, with commas")
-      ->delimiter(',');
+  list("--measured", measured,
+       "Choose among these: DEVICES:SECONDS:TOKENS of a step, or DEVICES:oom, with commas");
   flags.add("--explain", explain, "Also print what saves memory, and how to choose a layout");
   flags.add("--top", top, "Rows of the table [5]", whole(1, 1000));
   flags.add("--seconds", seconds, "Seconds to search [60]", real(0, 1e6));

@@ -7,7 +7,6 @@
 #include <string_view>
 #include <vector>
 
-#include "common/model/optimizer.h"
 #include "common/model/slices.h"
 #include "common/model/weights.h"
 #include "common/optimizer/state.h"

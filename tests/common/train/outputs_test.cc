@@ -221,6 +221,7 @@ int number_of(std::string_view kind) {
 // Tensors whose elements tell kind and place: number of the kind + i / 1024.
 void visit(const ModelDescription& model, DType dtype, Memory& memory, std::string_view kind,
            const TensorSink& sink) {
+  if (kind == kMomentum) return;  // AdamW keeps none
   for (const UnitSpec& unit : model.units) {
     for (const ParameterSpec& p : unit.parameters) {
       const Tensor tensor(memory, Category::workspace, dtype, p.shape);
