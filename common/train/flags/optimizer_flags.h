@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 
+#include "common/io/cli11.h"
 #include "common/model/config.h"
 #include "common/model/optimizer.h"
 #include "common/train/trainer/flag_value.h"
