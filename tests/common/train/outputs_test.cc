@@ -116,6 +116,7 @@ TEST_CASE(
   std::set<std::string> expected = {"loss", "grad_norm"};
   write_dump(folder / "", 1, {}, model, DType::fp64,
              [&](std::string_view kind, const TensorSink& sink) {
+               if (kind == kMomentum) return;  // AdamW keeps none
                for (const UnitSpec& unit : model.units) {
                  const bool is_trained = unit.name == "h.1" || unit.name == "ln_f";
                  for (const ParameterSpec& parameter : unit.parameters) {
