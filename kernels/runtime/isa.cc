@@ -10,7 +10,7 @@ namespace ladder {
 namespace {
 
 struct Bodies {
-  const void *v3, *v4;
+  void *v3, *v4;
 };
 
 }  // namespace
@@ -49,8 +49,8 @@ std::string_view choose(std::string_view asked) {
 }
 #endif
 
-std::unordered_map<const void*, const void*> make_v4_bodies() {
-  std::unordered_map<const void*, const void*> bodies;
+std::unordered_map<void*, void*> make_v4_bodies() {
+  std::unordered_map<void*, void*> bodies;
   if (instruction_set() != "v4") return bodies;
   for (const Bodies* pair = ladder_bodies; pair->v3 != nullptr; ++pair) {
     bodies.emplace(pair->v3, pair->v4);
@@ -66,8 +66,8 @@ std::string_view instruction_set() {
   return chosen;
 }
 
-const void* detail::chosen_body(const void* v3) {
-  static const std::unordered_map<const void*, const void*> bodies = make_v4_bodies();
+void* detail::chosen_body(void* v3) {
+  static const std::unordered_map<void*, void*> bodies = make_v4_bodies();
   const auto found = bodies.find(v3);
   return found == bodies.end() ? v3 : found->second;
 }

@@ -14,14 +14,14 @@ namespace ladder {
 std::string_view instruction_set();
 
 namespace detail {
-const void* chosen_body(const void* v3);
+void* chosen_body(void* v3);
 }
 
 // Returns the body of a kernel that is to run on the CPU: that for v4, if it is chosen and there is
 // one, else the argument.
 template <class Function>
 Function* chosen_body(Function* body) {
-  return reinterpret_cast<Function*>(detail::chosen_body(reinterpret_cast<const void*>(body)));
+  return reinterpret_cast<Function*>(detail::chosen_body(reinterpret_cast<void*>(body)));
 }
 
 }  // namespace ladder
