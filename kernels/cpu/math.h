@@ -9,7 +9,9 @@
 #pragma once
 
 #include <bit>
-#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
 
 #include "kernels/cpu/lanes.h"
 

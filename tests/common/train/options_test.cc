@@ -4,9 +4,9 @@
 #include <CLI/CLI.hpp>
 #include <cstdlib>
 #include <fstream>
-#include <sstream>
 #include <vector>
 
+#include "common/io/text.h"
 #include "common/model/published_config.h"
 #include "common/train/flags/flag_table.h"
 #include "kernels/runtime/check.h"
@@ -20,17 +20,21 @@ namespace {
 constexpr LessonInfo kLesson = {
     .name = "00_test", .description = "Tests flags.", .is_distributed = false};
 
+// What Options::parse() returns for the flags of `line`.
+std::string parse_line(Options& options, const std::string& line) {
+  const std::vector<std::string> words = words_of(line);
+  std::vector<const char*> argv = {"00_test"};
+  for (const std::string& word : words) argv.push_back(word.c_str());
+  return options.parse(static_cast<int>(argv.size()), argv.data());
+}
+
 // The flags that `line` gives, on so many ranks.
 RunConfig parse_with(
     const std::string& line, const ProcessGrid& grid,
     const std::function<void(FlagTable&)>& add_flags = [](FlagTable&) {}) {
-  std::istringstream words(line);
-  std::vector<std::string> arguments = {"00_test"};
-  for (std::string word; words >> word;) arguments.push_back(word);
-  std::vector<const char*> argv;
-  for (const std::string& argument : arguments) argv.push_back(argument.c_str());
   Options options(kLesson, add_flags);
-  const std::string asked = options.parse(static_cast<int>(argv.size()), argv.data());
+  const std::string asked =
+      parse_line(options, line);  // outside of CHECK, which keeps what it throws
   CHECK(asked.empty());
   return options.resolve(grid);
 }
@@ -65,110 +69,6 @@ std::string fault(const std::string& line, size_t data_size = 1) {
     return text;
   }
   return "nothing";
-}
-
-// The dtype that a lesson of these precisions takes, or what it says instead.
-std::string dtype_or_fault(Precisions precisions, const char* name) {
-  const char* const argv[] = {"00_test", "--device", "cpu", "--dtype", name};
-  const LessonInfo lesson = {"00_test", "Tests flags.", precisions};
-  try {
-    Options options(lesson, [](FlagTable&) {});
-    options.parse(5, argv);
-    return std::string(name_of(options.resolve({}).dtype));
-  } catch (const UserError& error) {
-    return error.what();
-  }
-}
-
-TEST_CASE("a lesson takes the dtypes that it has, and says who has the others") {
-  using enum Precisions;
-  for (Precisions precisions : {full, Precisions::bf16, all}) {
-    CHECK(dtype_or_fault(precisions, "fp32") == "fp32");
-    CHECK(dtype_or_fault(precisions, "fp64") == "fp64");
-    for (const char* const name : {"fp8", "float", "BF16"}) {
-      CHECK(dtype_or_fault(precisions, name) ==
-            concat("--dtype ", name, ": expected fp32, fp64, bf16 or fp16"));
-    }
-  }
-  CHECK(dtype_or_fault(Precisions::bf16, "bf16") == "bf16");
-  CHECK(dtype_or_fault(all, "bf16") == "bf16");
-  CHECK(dtype_or_fault(all, "fp16") == "fp16");
-  CHECK(dtype_or_fault(Precisions::bf16, "fp16") ==
-        "--dtype fp16: 00_test has no loss scale, without which small gradients vanish; take "
-        "10_mixed_precision");
-  for (const char* const name : {"bf16", "fp16"}) {
-    CHECK(dtype_or_fault(full, name) ==
-          concat("--dtype ", name,
-                 ": 00_test updates what it has on the host, in fp32 or "
-                 "fp64; take 10_mixed_precision"));
-  }
-}
-
-// The optimizer that a lesson takes from these flags, or throws.
-OptimizerConfig optimizer_of(const std::vector<const char*>& flags, bool has_muon = true) {
-  std::vector<const char*> argv = {"00_test"};
-  argv.insert(argv.end(), flags.begin(), flags.end());
-  const LessonInfo lesson = {
-      .name = "00_test", .description = "Tests flags.", .gives_matrices = has_muon};
-  Options options(lesson, [](FlagTable&) {});
-  options.parse(static_cast<int>(argv.size()), argv.data());
-  return options.resolve({}).optimizer;
-}
-
-TEST_CASE("SGD is done by every lesson, and its flags are refused without it") {
-  const OptimizerConfig plain = optimizer_of({"--optimizer", "sgd"}, false);
-  CHECK(plain.name == "sgd");
-  CHECK(plain.momentum == 0);
-  CHECK_FALSE(plain.nesterov);
-  const OptimizerConfig ahead =
-      optimizer_of({"--optimizer", "sgd", "--momentum", "0.9", "--nesterov"}, false);
-  CHECK(ahead.momentum == 0.9);
-  CHECK(ahead.nesterov);
-  CHECK(optimizer_of({"--optimizer", "muon", "--momentum", "0.8"}).muon_momentum == 0.8);
-  CHECK_THROWS_WITH(optimizer_of({"--momentum", "0.9"}),
-                    "--momentum needs --optimizer sgd or muon");
-  CHECK_THROWS_WITH(optimizer_of({"--nesterov"}), "--nesterov needs --optimizer sgd");
-  CHECK_THROWS_WITH(optimizer_of({"--optimizer", "sgd", "--nesterov"}),
-                    "--nesterov needs --momentum above 0");
-  CHECK_THROWS_WITH(optimizer_of({"--optimizer", "sgd", "--beta1", "0.8"}),
-                    "--beta1 is AdamW's; --optimizer sgd has none");
-  CHECK_THROWS_WITH(
-      optimizer_of({"--optimizer", "muon", "--momentum", "0.9", "--muon-momentum", "0.9"}),
-      "--momentum and --muon-momentum are the same for Muon; give one of them");
-}
-
-TEST_CASE("Muon is done or refused") {
-  CHECK(optimizer_of({}).name == "adamw");
-  CHECK(optimizer_of({"--optimizer", "adamw"}, false).name == "adamw");
-  const OptimizerConfig muon = optimizer_of({"--optimizer", "muon"});
-  CHECK(muon.name == "muon");
-  CHECK(muon.muon_scale == MuonScale::rms);
-  CHECK(muon.splits_qkv);
-  CHECK(muon.muon_momentum == 0.95);
-  const OptimizerConfig other = optimizer_of({"--optimizer", "muon", "--muon-scale", "spectral",
-                                              "--muon-qkv", "together", "--muon-momentum", "0.9"});
-  CHECK(other.muon_scale == MuonScale::spectral);
-  CHECK_FALSE(other.splits_qkv);
-  CHECK(other.muon_momentum == 0.9);
-  CHECK_THROWS_WITH(optimizer_of({"--optimizer", "muon"}, false),
-                    "--optimizer muon: it needs whole matrices, which 00_test gives to no rule; "
-                    "lessons 01 to 05, "
-                    "07, 09, 15, 20 and 21 do");
-  CHECK_THROWS_WITH(optimizer_of({"--optimizer", "lion"}),
-                    ContainsSubstring("lion not in {adamw,sgd,muon}"));
-  CHECK_THROWS_WITH(optimizer_of({"--optimizer", "muon", "--muon-scale", "none"}),
-                    ContainsSubstring("none not in {rms,spectral}"));
-  for (const auto& [flag, value] :
-       {std::pair("--muon-scale", "rms"), {"--muon-qkv", "apart"}, {"--muon-momentum", "0.9"}}) {
-    CHECK_THROWS_WITH(optimizer_of({flag, value}), concat(flag, " needs --optimizer muon"));
-  }
-  CHECK_THROWS_WITH(optimizer_of({"--optimizer", "muon", "--train", "lora"}),
-                    ContainsSubstring("no matrix of a block is trained"));
-  CHECK_THROWS_WITH(optimizer_of({"--optimizer", "muon", "--train", "bias"}),
-                    ContainsSubstring("no matrix of a block is trained"));
-  CHECK_THROWS_WITH(
-      optimizer_of({"--optimizer", "muon", "--model", "nano-llama", "--muon-qkv", "together"}),
-      "--muon-qkv together: only GPT-2 stores q, k and v side by side");
 }
 
 TEST_CASE("--round-logits wants 16 bits, and a rank with the whole vocabulary") {
@@ -547,19 +447,13 @@ TEST_CASE("unknown flags, missing values and stray words are errors") {
 TEST_CASE("a run knows the files that its flags name, in the order of the flags") {
   using Files = std::vector<std::pair<std::string, std::string>>;
   const auto files_of = [](const std::string& line) {
-    std::istringstream words("00_test " + line);
-    std::vector<std::string> arguments;
-    for (std::string word; words >> word;) arguments.push_back(word);
-    std::vector<const char*> argv;
-    for (const std::string& argument : arguments) argv.push_back(argument.c_str());
     Options options(kLesson, [](FlagTable&) {});
-    options.parse(static_cast<int>(argv.size()), argv.data());
+    parse_line(options, line);
     return std::pair(options.table().files(FileUse::read), options.table().files(FileUse::written));
   };
   const auto [inputs, outputs] = files_of(
-      "--init i --init-adapter a --task t --data d,e --tokenizer k --cluster c --program p --dump "
-      "d "
-      "--metrics m --tensorboard b --trace t --draw w --export x --checkpoint c");
+      "--init i --init-adapter a --task t --data d,e --tokenizer k --cluster c --program p "
+      "--dump d --metrics m --tensorboard b --trace t --draw w --export x --checkpoint c");
   CHECK(inputs == Files{{"--init", "i"},
                         {"--init-adapter", "a"},
                         {"--task", "t"},
